@@ -1,0 +1,94 @@
+"""What all specs have in common: they are immutable, strict, self-documenting values with a canonical form."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cached_property
+from typing import Any, ClassVar, Self, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from palimpsest.errors import SpecError, UnknownName
+
+
+class Spec(BaseModel):
+    """An immutable value. Its identity is the hash of its canonical JSON.
+
+    Rules of identity, for whoever adds a field:
+
+    * A field that equals its default is left out of the canonical form, so a new field with a default does not change
+      any older identity. Hence **a default never changes**; a better value gets a new protocol or a new field.
+    * ``kind`` is always kept: it tells apart specs whose other fields look alike.
+    * Fields named in ``NOT_IDENTITY`` (names, descriptions) never count.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
+
+    NOT_IDENTITY: ClassVar[frozenset[str]] = frozenset()
+
+    @cached_property
+    def canonical(self) -> dict[str, Any]:
+        """The fields that count, as plain JSON values."""
+        kept: dict[str, Any] = {}
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if name in self.NOT_IDENTITY or (name != "kind" and value == field.get_default(call_default_factory=True)):
+                continue
+            kept[name] = _plain(value)
+        return kept
+
+    @cached_property
+    def identity(self) -> str:
+        """32 hexadecimal digits: the same in every process, on every machine."""
+        text = json.dumps(self.canonical, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    @classmethod
+    def parse(cls, data: Any, where: str) -> Self:
+        """Validate data read from a file or the command line; errors say where, what and how to mend it."""
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            raise explain(error, cls, where) from None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Spec):
+        return value.canonical
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    return value
+
+
+def explain(error: ValidationError, model: type[BaseModel], where: str) -> SpecError | UnknownName:
+    """One readable error out of pydantic's list of them."""
+    lines = []
+    for item in error.errors():
+        place = ".".join(str(p) for p in item["loc"] if not str(p).startswith("function-"))
+        if item["type"] == "extra_forbidden":
+            key = str(item["loc"][-1])
+            return UnknownName("key", key, _siblings(model, item["loc"]), hint=f"({where}: {place})")
+        message = item["msg"].removeprefix("Value error, ")
+        given = item.get("input")
+        shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) or given is None else ""
+        lines.append(f"{where}: {place + ': ' if place else ''}{message}{shown}")
+    return SpecError("\n".join(dict.fromkeys(lines)))
+
+
+def _siblings(model: type[BaseModel], loc: tuple[Any, ...]) -> set[str]:
+    """The keys that would have been allowed where an unknown one was given: those of all specs at that depth."""
+    level: set[type[BaseModel]] = {model}
+    for _ in [part for part in loc[:-1] if isinstance(part, str)]:
+        inner = {m for owner in level for field in owner.model_fields.values() for m in _models(field.annotation)}
+        level |= inner
+    deepest = level - {model} if len(loc) > 1 else level
+    return {name for owner in deepest for name in owner.model_fields}
+
+
+def _models(annotation: Any) -> set[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return {annotation}
+    return {m for part in get_args(annotation) for m in _models(part)}
