@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar, Self, get_args
 
@@ -32,10 +33,12 @@ class Spec(BaseModel):
         """The fields that count, as plain JSON values."""
         kept: dict[str, Any] = {}
         for name, field in type(self).model_fields.items():
-            value = getattr(self, name)
-            if name in self.NOT_IDENTITY or (name != "kind" and value == field.get_default(call_default_factory=True)):
+            value = _plain(getattr(self, name))
+            # Compared in canonical form, so that a default protocol with another summary is still the default.
+            default = _plain(field.get_default(call_default_factory=True))
+            if name in self.NOT_IDENTITY or (name != "kind" and value == default):
                 continue
-            kept[name] = _plain(value)
+            kept[name] = value
         return kept
 
     @cached_property
@@ -43,6 +46,13 @@ class Spec(BaseModel):
         """32 hexadecimal digits: the same in every process, on every machine."""
         text = json.dumps(self.canonical, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with its own identity: pydantic would hand down the canonical form already computed for `self`."""
+        copy = super().model_copy(update=update, deep=deep)
+        for name in ("canonical", "identity"):
+            copy.__dict__.pop(name, None)
+        return copy
 
     @classmethod
     def parse(cls, data: Any, where: str) -> Self:
