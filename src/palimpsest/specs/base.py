@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, ClassVar, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -32,10 +32,8 @@ class Spec(BaseModel):
     def canonical(self) -> dict[str, Any]:
         """The fields that count, as plain JSON values."""
         kept: dict[str, Any] = {}
-        for name, field in type(self).model_fields.items():
+        for name, default in _plain_defaults(type(self)).items():
             value = _plain(getattr(self, name))
-            # Compared in canonical form, so that a default protocol with another summary is still the default.
-            default = _plain(field.get_default(call_default_factory=True))
             if name in self.NOT_IDENTITY or (name != "kind" and value == default):
                 continue
             kept[name] = value
@@ -61,6 +59,12 @@ class Spec(BaseModel):
             return cls.model_validate(data)
         except ValidationError as error:
             raise explain(error, cls, where) from None
+
+
+@cache
+def _plain_defaults(model: type[Spec]) -> dict[str, Any]:
+    """The defaults in canonical form, so that a default protocol with another summary is still the default."""
+    return {name: _plain(field.get_default(call_default_factory=True)) for name, field in model.model_fields.items()}
 
 
 def _plain(value: Any) -> Any:

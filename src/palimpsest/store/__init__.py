@@ -1,0 +1,26 @@
+"""Where results live: facts, written once under the identity of their trial."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from palimpsest.errors import StoreError
+from palimpsest.store.base import Problem, Status, Store
+from palimpsest.store.directory import DirectoryStore
+from palimpsest.store.record import Record
+
+__all__ = ["DirectoryStore", "Problem", "Record", "Status", "Store", "open_store"]
+
+
+def open_store(where: str | os.PathLike[str], create: bool = False) -> Store:
+    """The store at a path or URL; with `create`, a missing or empty place becomes one."""
+    text = os.fspath(where)
+    if match := re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", text):
+        if match[1].lower() != "file":
+            raise StoreError(f"{text}: stores on {match[1]}:// are not supported; give a directory")
+        text = text[match.end() :]
+    if not text:
+        raise StoreError("the store has no path; give a directory")
+    return DirectoryStore.open(Path(text).expanduser(), create)

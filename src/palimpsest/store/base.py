@@ -1,0 +1,108 @@
+"""What a store is, wherever it lives."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from palimpsest.errors import StoreError
+from palimpsest.store.record import Record
+
+Status = Literal["finished", "failed", "damaged"]
+
+_IDENTITY = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A file in the store that is not a record, and why. It is left where it is."""
+
+    path: str
+    reason: str
+
+
+def is_identity(text: str) -> bool:
+    return _IDENTITY.fullmatch(text) is not None
+
+
+class Store(ABC):
+    """Records by the identity of their trials.
+
+    A finished record is written once and never changed. A record that cannot be read counts as missing, so that its
+    trial is run again; it is listed in `problems` and never deleted.
+
+    An implementation says where the bytes of an identity are; everything that is about records is here.
+    """
+
+    def __init__(self) -> None:
+        self._problems: dict[str, Problem] = {}
+
+    @abstractmethod
+    def ids(self) -> set[str]:
+        """The identities that there is something under, by name only: fast, but some may turn out damaged."""
+
+    @abstractmethod
+    def put(self, record: Record) -> None:
+        """Keep a record. One that is already finished stays as it is; a failed or damaged one makes way."""
+
+    @abstractmethod
+    def place(self, id: str) -> str:
+        """Where the record of this identity is or would be, for people."""
+
+    @abstractmethod
+    def _read(self, id: str) -> bytes:
+        """What is stored under this identity; KeyError when there is nothing, StoreError when it cannot be read."""
+
+    @property
+    def problems(self) -> list[Problem]:
+        """The unreadable files met so far, in the order of their paths."""
+        return sorted(self._problems.values(), key=lambda p: p.path)
+
+    def get(self, id: str) -> Record:
+        """The record of this identity; a StoreError says that there is none, or why it cannot be read."""
+        if not is_identity(id):
+            raise StoreError(f"{id!r} is not the identity of a trial: that is 32 hexadecimal digits")
+        place = self.place(id)
+        try:
+            record = Record.from_json(self._read(id))
+            if record.id != id:
+                raise StoreError(f"foreign: it holds the trial {record.id}")
+        except KeyError:
+            raise StoreError(f"there is no record {id} in {self}") from None
+        except StoreError as error:
+            self._problems[place] = Problem(place, str(error))
+            raise StoreError(f"{place}: {error}") from None
+        self._problems.pop(place, None)
+        return record
+
+    def records(self, ids: Iterable[str] | None = None) -> Iterator[Record]:
+        """All readable records, or those of `ids` that there are. The others are collected in `problems`."""
+        present = self.ids()
+        for id in sorted(present) if ids is None else dict.fromkeys(ids):
+            if id in present:
+                try:
+                    yield self.get(id)
+                except StoreError:
+                    continue  # get() has listed it among the problems
+
+    def statuses(self, ids: Iterable[str] | None = None) -> dict[str, Status]:
+        """What there is under each of these identities (by default all); those without a record are left out.
+
+        This reads every record, because only its content tells whether a file is whole.
+        """
+        present = self.ids()
+        asked = present if ids is None else present.intersection(ids)
+        statuses: dict[str, Status] = dict.fromkeys(asked, "damaged")
+        statuses.update((record.id, record.outcome.status) for record in self.records(asked))
+        return statuses
+
+    def finished_ids(self, ids: Iterable[str] | None = None) -> set[str]:
+        """The identities (among `ids`) whose trials need not be run: finished, and readable."""
+        return {id for id, status in self.statuses(ids).items() if status == "finished"}
+
+    def __contains__(self, id: object) -> bool:
+        """Whether there is a readable record, finished or failed."""
+        return isinstance(id, str) and is_identity(id) and any(True for _ in self.records([id]))
