@@ -51,7 +51,8 @@ def step_keys(steps: int, *words: int | str) -> npt.NDArray[np.int32]:
     return host_bits(steps, *words).view(np.int32).reshape(steps, 2)
 
 
-def _mix32(x: torch.Tensor) -> torch.Tensor:
+def mix(x: torch.Tensor) -> torch.Tensor:
+    """Scramble int32 words: every bit of the result depends on every bit given."""
     # ">>" keeps the sign of an int32, so the shifted-in bits are masked away.
     x = (x ^ ((x >> 16) & 0xFFFF)) * _MIX_1
     x = (x ^ ((x >> 15) & 0x1FFFF)) * _MIX_2
@@ -60,7 +61,7 @@ def _mix32(x: torch.Tensor) -> torch.Tensor:
 
 def bits(index: torch.Tensor, k0: int | torch.Tensor, k1: int | torch.Tensor) -> torch.Tensor:
     """The int32 random words at these int32 indices of the stream with this key."""
-    return _mix32(_mix32(index ^ k0) + k1)
+    return mix(mix(index ^ k0) + k1)
 
 
 def uniform(index: torch.Tensor, k0: int | torch.Tensor, k1: int | torch.Tensor) -> torch.Tensor:

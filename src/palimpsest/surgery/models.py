@@ -1,0 +1,68 @@
+"""The method for people with a training script of their own: surgery on any supported Hugging Face model, in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+
+from palimpsest.encoders.anatomy import Anatomy
+from palimpsest.encoders.identity import anatomy_of
+from palimpsest.errors import SurgeryError
+from palimpsest.specs.protocol import Initialiser
+from palimpsest.surgery.operations import permute, reinitialize_heads, reinitialize_layers
+
+Model = TypeVar("Model", bound=nn.Module)
+
+
+def reinitialize(
+    model: Model,
+    layers: Iterable[int] = (),
+    heads: Iterable[tuple[int, int]] = (),
+    initialiser: Initialiser | None = None,
+    seed: int = 0,
+) -> Model:
+    """Re-initialise layers (counted from 1) and heads (pairs of layer and head) of a Hugging Face model, in place.
+
+    Works on the bare encoder and on any model with a head on it (``BertForSequenceClassification``, …): only the
+    encoder's layers are touched, never embeddings, pooler or head. Returns the model.
+    """
+    body, anatomy = _body(model)
+    law = initialiser or Initialiser()
+    layers, heads = tuple(layers), tuple(heads)
+    if not layers and not heads:
+        raise SurgeryError("nothing to re-initialise: name layers or heads")
+    state = _parameters(body)
+    if layers:
+        state = reinitialize_layers(state, anatomy, layers, law, seed)
+    if heads:
+        state = reinitialize_heads(state, anatomy, heads, law, seed)
+    _write(body, state)
+    return model
+
+
+def permute_layers(model: Model, order: Sequence[int]) -> Model:
+    """Put layer ``order[i - 1]`` of a Hugging Face model at position i, in place. Returns the model."""
+    body, anatomy = _body(model)
+    _write(body, permute(_parameters(body), anatomy, order))
+    return model
+
+
+def _body(model: nn.Module) -> tuple[nn.Module, Anatomy]:
+    config: Any = getattr(model, "config", None)
+    if config is None or not hasattr(config, "model_type"):
+        raise SurgeryError(f"{type(model).__name__} is not a Hugging Face model: it has no config")
+    body: nn.Module = getattr(model, "base_model", model)
+    return body, anatomy_of(config.to_dict(), type(model).__name__)
+
+
+def _parameters(body: nn.Module) -> dict[str, torch.Tensor]:
+    return {name: p.detach().clone() for name, p in body.named_parameters()}
+
+
+def _write(body: nn.Module, state: dict[str, torch.Tensor]) -> None:
+    with torch.no_grad():
+        for name, parameter in body.named_parameters():
+            parameter.copy_(state[name])

@@ -1,0 +1,80 @@
+"""Which examples a trial sees at which step, and how examples become padded tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from palimpsest import streams
+from palimpsest.tasks.tokenize import Encoded
+from palimpsest.training.network import Batch
+
+Rows = npt.NDArray[np.int64]
+BUCKET = 8  # padded lengths are multiples of this, so that few different programs are needed
+
+
+def steps_per_epoch(examples: int, batch_size: int) -> int:
+    return -(-examples // batch_size)
+
+
+def batch_rows(examples: Rows, epochs: int, batch_size: int, seed: int) -> Rows:
+    """Row numbers [steps, batch_size]: every epoch is a new order of the trial's examples; -1 fills the last batch."""
+    steps = steps_per_epoch(len(examples), batch_size)
+    rows = np.full((epochs, steps * batch_size), -1, dtype=np.int64)
+    for epoch in range(epochs):
+        rows[epoch, : len(examples)] = examples[streams.permutation(len(examples), "order", seed, epoch)]
+    return rows.reshape(epochs * steps, batch_size)
+
+
+def padded_length(longest: int, limit: int, padding: str = "dynamic") -> int:
+    """The length that a batch is padded to."""
+    if padding == "max":
+        return limit
+    return min(-(-longest // BUCKET) * BUCKET, -(-limit // BUCKET) * BUCKET)
+
+
+@dataclass(frozen=True, eq=False)
+class Padded:
+    """Examples as rectangular tensors on a device, from which batches are gathered and cut to length."""
+
+    ids: torch.Tensor  # int32 [N + 1, longest]; the last row is empty: it stands for row number -1
+    types: torch.Tensor
+    lengths: torch.Tensor  # int32 [N + 1]
+    targets: torch.Tensor
+    host_lengths: Rows
+
+    def take(self, rows: torch.Tensor, length: int) -> Batch:
+        """The examples with these row numbers ([…, B]), padded to this length."""
+        ids = self.ids[rows, :length].long()
+        lengths = self.lengths[rows]
+        mask = torch.arange(length, device=ids.device) < lengths[..., None]
+        return Batch(ids, self.types[rows, :length].long(), mask, self.targets[rows], (rows >= 0).float())
+
+    def longest(self, rows: Rows) -> int:
+        """The longest of these examples, in tokens."""
+        return int(self.host_lengths[rows].max())
+
+
+def pad(encoded: Encoded, pad_id: int, device: torch.device | str) -> Padded:
+    """Lay ragged examples out as rectangles."""
+    lengths = np.append(np.diff(encoded.offsets), 0).astype(np.int64)
+    width = -(-int(lengths.max()) // BUCKET) * BUCKET
+    inside = np.arange(width) < lengths[:, None]
+    ids = np.full(inside.shape, pad_id, dtype=np.int32)
+    types = np.zeros(inside.shape, dtype=np.int32)
+    ids[inside] = encoded.ids
+    types[inside] = encoded.types
+    # An absent row still needs one token to attend to, or its softmax is over nothing; its loss counts for nothing.
+    masked = np.maximum(lengths, 1)
+    targets: Any = np.concatenate([encoded.targets, np.zeros_like(encoded.targets[:1])])
+    return Padded(
+        torch.as_tensor(ids).to(device),
+        torch.as_tensor(types).to(device),
+        torch.as_tensor(masked.astype(np.int32)).to(device),
+        torch.as_tensor(targets).to(device),
+        lengths,
+    )

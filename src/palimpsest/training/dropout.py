@@ -1,0 +1,85 @@
+"""Dropout from the trial's own stream, put into an unmodified Hugging Face network.
+
+The mask at an element is a function of (trial, step, place in the network, row of the batch, position, channel), not
+of a global generator: so it is the same alone and in a pack, in the reference loop and stacked, on a CPU and a GPU, and
+for any padded length.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from palimpsest import streams
+
+_ATTENTION = "palimpsest"
+_ROW = 1 << 16  # positions are below this, so (row, position) pairs do not collide
+
+
+class Stream:
+    """The key of the current forward pass; None when dropout is off."""
+
+    key: torch.Tensor | None = None  # int32 [2]
+
+
+class StreamDropout(nn.Module):
+    """Stands where an ``nn.Dropout`` stood."""
+
+    def __init__(self, p: float, stream: Stream, site: int) -> None:
+        super().__init__()
+        self.p = p
+        self.stream = stream
+        self.k0, self.k1 = streams.key("dropout site", site)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        key = self.stream.key
+        if key is None or self.p == 0.0 or not self.training:
+            return x
+        return x * keep_mask(x, self.p, key[0] ^ self.k0, key[1] ^ self.k1)
+
+
+def keep_mask(x: torch.Tensor, p: float, k0: torch.Tensor, k1: torch.Tensor) -> torch.Tensor:
+    """0 with probability p, else 1/(1-p), for every element of x: [rows, …, positions, channels] or [rows, channels]."""
+    *lead, channels = x.shape
+    row = torch.zeros((), dtype=torch.int32, device=x.device)
+    for n, size in enumerate(lead):
+        stride = _ROW if n == len(lead) - 1 and len(lead) > 1 else size
+        row = row[..., None] * stride + torch.arange(size, dtype=torch.int32, device=x.device)
+    row = streams.bits(row, k0, k1)
+    column = torch.arange(channels, dtype=torch.int32, device=x.device) * -1640531527  # spreads neighbours apart
+    word = streams.mix(row[..., None] ^ column) & 0xFFFFFF
+    return (word >= round(p * 2**24)).to(x.dtype) * (1.0 / (1.0 - p))
+
+
+def attention(
+    module: nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    **_: Any,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Plain attention whose dropout is the module's own (replaced) dropout; registered with transformers."""
+    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+    scores = torch.matmul(query, key.transpose(-1, -2)) * scaling
+    if attention_mask is not None:
+        scores = scores + attention_mask
+    weights = module.dropout(torch.softmax(scores, dim=-1))
+    return torch.matmul(weights, value).transpose(1, 2).contiguous(), weights
+
+
+def install(model: Any, stream: Stream) -> None:
+    """Let all dropout of this Hugging Face model come from the stream."""
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(_ATTENTION, attention)
+    model.config._attn_implementation = _ATTENTION
+    site = 0
+    for module in list(model.modules()):
+        for name, child in list(module.named_children()):
+            if isinstance(child, nn.Dropout):
+                setattr(module, name, StreamDropout(child.p, stream, site))
+                site += 1

@@ -1,0 +1,70 @@
+"""From logits on the validation set to its loss, metrics and predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from palimpsest.tasks.base import Task
+from palimpsest.tasks.metrics import score
+from palimpsest.tasks.spans import decode
+from palimpsest.tasks.tokenize import Encoded
+from palimpsest.training.batches import Padded, Rows, padded_length
+from palimpsest.training.network import losses
+from palimpsest.training.outcome import Epoch
+from palimpsest.training.predictions import pack
+
+CURVE_POINTS = 200
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    loss: float
+    metrics: dict[str, float]
+    predictions: str
+
+
+def chunks(padded: Padded, size: int, limit: int, padding: str = "dynamic") -> Iterator[tuple[Rows, int]]:
+    """All rows, sorted by length and cut into batches, each with the length to pad it to."""
+    order = np.argsort(padded.host_lengths[:-1], kind="stable").astype(np.int64)
+    for begin in range(0, len(order), size):
+        rows = order[begin : begin + size]
+        yield rows, padded_length(padded.longest(rows), limit, padding)
+
+
+def evaluate(task: Task, encoded: Encoded, logits: torch.Tensor) -> Evaluation:
+    """Judge the logits of all validation rows, in their own order: [n, outputs], or [n, longest, 2] for spans."""
+    targets = torch.as_tensor(encoded.targets)
+    loss = float(losses(logits, targets, task.kind).mean())
+    values = logits.numpy()
+    predictions: npt.NDArray[np.generic] | list[str]
+    if task.kind == "classification":
+        predictions = values.argmax(1)
+    elif task.kind == "regression":
+        predictions = values[:, 0].astype(np.float32)
+    else:
+        if encoded.windows is None or task.validation.second is None:
+            raise TypeError("spans are decoded from windows over paragraphs")
+        predictions = list(decode(values[..., 0], values[..., 1], encoded.windows, task.validation.second))
+    return Evaluation(loss, score(task, predictions), pack(predictions))
+
+
+def epochs_of(train_losses: npt.NDArray[np.float64], evaluations: list[Evaluation]) -> tuple[Epoch, ...]:
+    """Per-epoch results, from the training loss at every step and an evaluation after each epoch."""
+    parts = np.array_split(train_losses, len(evaluations)) if evaluations else []
+    return tuple(
+        Epoch(n + 1, float(part.mean()), e.loss, e.metrics)
+        for n, (part, e) in enumerate(zip(parts, evaluations, strict=True))
+    )
+
+
+def curve(train_losses: npt.NDArray[np.float64]) -> tuple[tuple[int, float], ...]:
+    """The training loss over the steps, averaged over stretches so that at most CURVE_POINTS remain."""
+    if len(train_losses) == 0:
+        return ()
+    parts = np.array_split(np.arange(len(train_losses)), min(CURVE_POINTS, len(train_losses)))
+    return tuple((int(part[-1]) + 1, round(float(train_losses[part].mean()), 6)) for part in parts)

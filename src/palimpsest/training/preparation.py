@@ -1,0 +1,115 @@
+"""From a trial to what its first step needs: initial weights, batches, learning rates, dropout keys.
+
+The reference loop and the stacked engine both start from here, so they differ only in how they compute.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from palimpsest import streams
+from palimpsest.encoders.loading import Encoder, State
+from palimpsest.errors import SurgeryError
+from palimpsest.specs.intervention import PermuteLayers, Reinitialize
+from palimpsest.specs.protocol import Initialiser, Protocol
+from palimpsest.specs.trial import Trial
+from palimpsest.surgery.initialisers import draw
+from palimpsest.surgery.operations import operate
+from palimpsest.tasks.base import Task
+from palimpsest.tasks.sampling import subsample
+from palimpsest.training.batches import Rows, batch_rows, steps_per_epoch
+
+_HEAD_LAW = Initialiser(std=0.02, cut=None)  # how BERT-like encoders initialise what is put on top of them
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A trial, ready to be trained."""
+
+    trial: Trial
+    task: Task
+    encoder: Encoder
+
+    @cached_property
+    def examples(self) -> Rows:
+        """Row numbers of the training examples that this trial draws."""
+        return subsample(len(self.task.train), self.trial.size, self.trial.seeds.subsample, self.task.name)
+
+    @property
+    def protocol(self) -> Protocol:
+        return self.trial.protocol
+
+    @property
+    def outputs(self) -> int:
+        return {"classification": len(self.task.labels), "regression": 1, "spans": 2}[self.task.kind]
+
+    def training_rows(self, windows_of: npt.NDArray[np.int64] | None = None) -> Rows:
+        """Row numbers per step, [steps, batch]; with spans, rows are the windows of the drawn examples."""
+        rows = self.examples
+        if windows_of is not None:
+            rows = np.flatnonzero(np.isin(windows_of, rows)).astype(np.int64)
+        return batch_rows(rows, self.protocol.epochs, self.protocol.batch_size, self.trial.seeds.order)
+
+    def rates(self, steps: int) -> npt.NDArray[np.float64]:
+        """The learning rate at each step."""
+        p = self.protocol
+        step = np.arange(steps, dtype=np.float64)
+        warm = round(p.warmup * steps)
+        factor = np.ones(steps)
+        if p.schedule == "linear":
+            factor = (steps - step) / max(steps - warm, 1)
+        if warm:
+            factor = np.where(step < warm, step / warm, factor)
+        return p.learning_rate * factor
+
+    def layer_rates(self) -> dict[int, float]:
+        """Factors on the learning rate of single layers; a layer that is not named has 1."""
+        depth = self.encoder.anatomy.depth
+        rates: dict[int, float] = {}
+        for intervention in self.trial.interventions:
+            if isinstance(intervention, Reinitialize):
+                rates |= dict.fromkeys(intervention.layers, self.protocol.reinitialized_rate)
+            elif isinstance(intervention, PermuteLayers) and self.protocol.reinitialized_rate != 1:
+                rates = {i + 1: rates[j] for i, j in enumerate(intervention.order) if j in rates}
+        for layer in self.protocol.frozen_layers:
+            position = layer if layer > 0 else depth + 1 + layer
+            if not 1 <= position <= depth:
+                raise SurgeryError(f"frozen layer {layer} is out of range: this encoder has {depth} layers")
+            rates[position] = 0.0
+        return {layer: rate for layer, rate in rates.items() if rate != 1.0}
+
+    def dropout_keys(self, steps: int) -> npt.NDArray[np.int32]:
+        return streams.step_keys(steps, "dropout", self.trial.seeds.dropout)
+
+    def initial_state(self, pretrained: State | None = None) -> dict[str, torch.Tensor]:
+        """The weights before the first step, under the names of :class:`Network`.
+
+        `pretrained` may be the encoder's weights on another device: surgery then happens there.
+        """
+        source = self.encoder.state if pretrained is None else pretrained
+        anatomy = self.encoder.anatomy
+        device = next(iter(source.values())).device
+        p = self.protocol
+        body = operate(source, self.trial.interventions, anatomy, p.initialiser, self.trial.seeds.reinit)
+        state = {f"encoder.{name}": w for name, w in body.items() if "pooler" not in name}
+        seed = self.trial.seeds.classifier
+        hidden = anatomy.hidden
+        if p.pooling == "pooler" and self.task.kind != "spans":
+            if self.encoder.has_pooler and p.pooler == "keep":
+                state["pooler.weight"] = source[f"{anatomy.family.pooler}.weight"]
+                state["pooler.bias"] = source[f"{anatomy.family.pooler}.bias"]
+            else:
+                state["pooler.weight"] = draw((hidden, hidden), _HEAD_LAW, "classifier", seed, "pooler", device=device)
+                state["pooler.bias"] = torch.zeros(hidden, device=device)
+        state["head.weight"] = draw((self.outputs, hidden), _HEAD_LAW, "classifier", seed, "head", device=device)
+        state["head.bias"] = torch.zeros(self.outputs, device=device)
+        return state
+
+    def steps(self) -> int:
+        """How many optimiser steps this trial takes (for tasks whose examples are one row each)."""
+        return steps_per_epoch(len(self.examples), self.protocol.batch_size) * self.protocol.epochs

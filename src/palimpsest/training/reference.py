@@ -1,0 +1,108 @@
+"""The reference loop: one trial, as plainly as it can be written. The stacked engine is held against it in tests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from palimpsest.training.batches import padded_length
+from palimpsest.training.data import Data
+from palimpsest.training.evaluation import Evaluation, chunks, curve, epochs_of, evaluate
+from palimpsest.training.network import Network, batch_loss
+from palimpsest.training.outcome import Outcome
+from palimpsest.training.preparation import Prepared
+
+
+def train(
+    prepared: Prepared,
+    data: Data,
+    device: torch.device | str = "cpu",
+    on_step: Callable[[int], None] | None = None,
+) -> Outcome:
+    """Finetune one trial from its first step to its last."""
+    protocol, task, anatomy = prepared.protocol, prepared.task, prepared.encoder.anatomy
+    network = Network(prepared.encoder, task.kind, prepared.outputs, protocol)
+    network.load_state_dict(prepared.initial_state())
+    network.to(device)
+    training, validation = data.on(device)
+
+    rows = prepared.training_rows(data.window_owners)
+    steps, per_epoch = len(rows), len(rows) // protocol.epochs
+    rates, keys = prepared.rates(steps), torch.as_tensor(prepared.dropout_keys(steps), device=device)
+    optimizer = _optimizer(network, prepared, anatomy)
+
+    train_losses = np.zeros(steps)
+    evaluations: list[Evaluation] = []
+    for step in range(steps):
+        network.train()
+        present = rows[step][rows[step] >= 0]
+        length = padded_length(training.longest(present), protocol.max_length, protocol.padding)
+        batch = training.take(torch.as_tensor(present, device=device), length)
+        loss = batch_loss(network(batch.ids, batch.types, batch.mask, keys[step]), batch, task.kind)
+        train_losses[step] = float(loss)
+        if not math.isfinite(train_losses[step]):
+            return failure(f"the training loss became {train_losses[step]} at step {step + 1}", train_losses[:step], task)
+        optimizer.zero_grad()
+        loss.backward()
+        if protocol.clip is not None:
+            torch.nn.utils.clip_grad_norm_(network.parameters(), protocol.clip)
+        for group in optimizer.param_groups:
+            group["lr"] = rates[step] * group["factor"]
+        optimizer.step()
+        if on_step:
+            on_step(step + 1)
+        if (step + 1) % per_epoch == 0:
+            evaluations.append(evaluate(task, data.validation, predict(network, data, validation, protocol.max_length)))
+
+    last = evaluations[-1]
+    return Outcome(
+        status="finished",
+        metric=task.metrics[0],
+        metrics=last.metrics,
+        epochs=epochs_of(train_losses, evaluations),
+        curve=curve(train_losses),
+        predictions=last.predictions,
+        train_examples=len(prepared.examples),
+        steps=steps,
+    )
+
+
+def failure(reason: str, train_losses: Any, task: Any) -> Outcome:
+    """A trial that could not be brought to its end."""
+    return Outcome("failed", reason, task.metrics[0], curve=curve(train_losses), steps=len(train_losses))
+
+
+def _optimizer(network: Network, prepared: Prepared, anatomy: Any) -> torch.optim.Optimizer:
+    p = prepared.protocol
+    layer_rates = prepared.layer_rates()
+    groups: dict[float, list[torch.nn.Parameter]] = {}
+    for name, parameter in network.named_parameters():
+        factor = layer_rates.get(anatomy.layer_of(name.removeprefix("encoder.")) or 0, 1.0)
+        groups.setdefault(factor, []).append(parameter)
+    make: Any = torch.optim.Adam if p.optimizer == "adam" else torch.optim.AdamW
+    optimizer: torch.optim.Optimizer = make(
+        [{"params": parameters, "factor": factor} for factor, parameters in groups.items()],
+        lr=p.learning_rate, betas=(p.beta1, p.beta2), eps=p.epsilon, weight_decay=p.weight_decay,
+    )  # fmt: skip
+    return optimizer
+
+
+@torch.no_grad()
+def predict(network: Network, data: Data, padded: Any, limit: int, size: int = 32) -> torch.Tensor:
+    """The logits of all validation rows, on the host."""
+    network.eval()
+    longest = padded.ids.shape[1]
+    shape = (len(data.validation), longest, 2) if network.kind == "spans" else (len(data.validation), network.head.out_features)
+    result = torch.full(shape, -1e4)
+    for rows, length in chunks(padded, size, limit):
+        batch = padded.take(torch.as_tensor(rows, device=padded.ids.device), length)
+        logits = network(batch.ids, batch.types, batch.mask).float().cpu()
+        if network.kind == "spans":
+            result[rows, : logits.shape[1]] = logits
+        else:
+            result[rows] = logits
+    return result
