@@ -68,6 +68,8 @@ def _plain_defaults(model: type[Spec]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    if value is None or type(value) in (str, int, float, bool):
+        return value
     if isinstance(value, Spec):
         return value.canonical
     if isinstance(value, tuple | list):

@@ -114,13 +114,15 @@ def _epoch(data: Any, index: int) -> Epoch:
 
 def _curve(points: list[Any]) -> tuple[tuple[int, float], ...]:
     """Checked in bulk: a store has many records, and a curve many points."""
-    if not set(map(type, points)) <= {list} or not set(map(len, points)) <= {2}:
+    if not points:
+        return ()
+    if set(map(type, points)) != {list} or set(map(len, points)) != {2}:
         raise StoreError("malformed: outcome.curve is not a list of pairs")
-    steps, losses = [p[0] for p in points], [p[1] for p in points]
+    steps, losses = zip(*points, strict=True)
     if not set(map(type, steps)) <= {int}:
         raise StoreError("malformed: outcome.curve has a step that is not a count")
     if not (set(map(type, losses)) <= {float} and all(map(math.isfinite, losses))):
-        losses = [_number(loss, "outcome.curve") for loss in losses]
+        losses = tuple(_number(loss, "outcome.curve") for loss in losses)
     return tuple(zip(steps, losses, strict=True))
 
 
