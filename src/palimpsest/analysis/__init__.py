@@ -1,0 +1,1 @@
+"""From the store to numbers: tidy tables and statistics."""
