@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -16,6 +16,8 @@ class TaskFile(Spec):
 
     A trial's identity holds the fingerprint of what the files say, not this spec: moving them changes nothing.
     """
+
+    NOT_IDENTITY: ClassVar[frozenset[str]] = frozenset({"train", "validation"})
 
     name: str = Field(description="What the task is called in figures and records; not the name of a known task.")
     train: Path = Field(description="The training examples.")

@@ -25,8 +25,11 @@ def files(known: Known, directory: Path) -> tuple[Path, Path]:
     )
 
 
-def read(known: Known, path: Path) -> Split:
-    """One split. Fields are never quoted; a row with columns missing or to spare is an error, except in QQP."""
+def read(known: Known, path: Path) -> tuple[Split, int]:
+    """One split, and how many rows were skipped.
+
+    Fields are never quoted. A row with columns missing or to spare is an error; in QQP it is skipped.
+    """
     columns = (*known.text, known.target)
     table = tables.read(path, columns, header=known.header, skip_ragged=known.skips_ragged)
     targets: npt.NDArray[np.int64] | npt.NDArray[np.float64]
@@ -37,4 +40,4 @@ def read(known: Known, path: Path) -> Split:
         targets = table.classes(known.target, {label: number for number, label in enumerate(spelled)})
     first = table.columns[known.text[0]]
     second = table.columns[known.text[1]] if len(known.text) == 2 else None
-    return Split(first, second, targets)
+    return Split(first, second, targets), table.skipped

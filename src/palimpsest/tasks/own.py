@@ -26,12 +26,6 @@ def read(spec: TaskFile) -> Task:
         labels = _labels(spec, train)
         numbers = {label: number for number, label in enumerate(labels)}
         splits = tuple(_split(spec, table, table.classes(spec.label, numbers)) for table in (train, validation))
-        if len(set(splits[0].targets)) < 2:
-            raise DataError(
-                f"{spec.train}:{train.lines[-1]}: all examples up to the last have the one label "
-                f"{train.columns[spec.label][0].strip()!r}; a classification needs at least two. "
-                "For numbers, say type: regression."
-            )
     metrics = spec.metrics or METRICS[spec.type]
     data = fingerprint(splits, spec.type, "labels", *labels, "metrics", *metrics)
     return Task(
@@ -51,13 +45,18 @@ def _split(spec: TaskFile, table: tables.Table, targets: tables.Targets) -> Spli
 
 
 def _labels(spec: TaskFile, train: tables.Table) -> tuple[str, ...]:
-    if spec.labels:
-        return spec.labels
     found: dict[str, int] = {}
     for line, value in zip(train.lines, train.columns[spec.label], strict=True):
         if not value.strip():
             raise DataError(f"{spec.train}:{line}: the label in column {spec.label!r} is empty.")
         found.setdefault(value.strip(), line)
+    if len(found) == 1:
+        raise DataError(
+            f"{spec.train}:{train.lines[-1]}: all examples up to this last one have the same label "
+            f"{next(iter(found))!r}; a classification needs at least two. For numbers, say type: regression."
+        )
+    if spec.labels:
+        return spec.labels
     if len(found) > MOST_CLASSES:
         raise DataError(
             f"{spec.train}:{list(found.values())[MOST_CLASSES]}: column {spec.label!r} has more than {MOST_CLASSES} "

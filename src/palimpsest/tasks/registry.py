@@ -19,7 +19,7 @@ _LOADED: dict[tuple[object, ...], Task] = {}
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the listing of tasks; `rows` are those of the complete data set."""
+    """One line of the listing of tasks; the numbers of rows are those of the complete data set."""
 
     name: str
     kind: str
@@ -104,12 +104,15 @@ def _files(known: Known, directory: Path) -> tuple[Path, Path]:
 
 
 def _from_files(known: Known, train: Path, validation: Path) -> Task:
+    source = str(train.parent)
     if known.kind == "spans":
         splits = squad.read(train), squad.read(validation)
     else:
-        splits = glue.read(known, train), glue.read(known, validation)
+        (train_split, a), (validation_split, b) = glue.read(known, train), glue.read(known, validation)
+        splits = train_split, validation_split
+        source += f" ({a + b} ragged rows skipped)" if a + b else ""
     complete = (len(splits[0]), len(splits[1])) == known.official
-    return _task(known, lambda: splits, None if complete else fingerprint(splits), str(train.parent))
+    return _task(known, lambda: splits, None if complete else fingerprint(splits), source)
 
 
 def _from_hub(known: Known) -> Task:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -102,7 +103,7 @@ def windows(
 
 def flat(rows: Sequence[Sequence[int]], total: int, dtype: type[np.signedinteger[Any]]) -> npt.NDArray[Any]:
     """Ragged rows of integers end to end."""
-    return np.fromiter((value for row in rows for value in row), dtype=dtype, count=total)
+    return np.fromiter(chain.from_iterable(rows), dtype=dtype, count=total)
 
 
 def _shortened(questions: Sequence[str], tokenizer: PreTrainedTokenizerBase, longest: int) -> list[str]:

@@ -89,7 +89,8 @@ def read(
     else:
         table = _jsonl(path, content, columns, texts)
     if not len(table):
-        raise DataError(f"{path}:1: there is a header but no example under it.")
+        why = f"all {table.skipped} rows have columns missing" if table.skipped else "there is no example in it"
+        raise DataError(f"{path}:1: there is a header, but {why}.")
     return table
 
 

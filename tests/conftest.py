@@ -1,0 +1,52 @@
+"""Fixtures that several rooms need."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """A directory with GLUE and SQuAD files; tests on real data run where PALIMPSEST_DATA names one."""
+    if not os.environ.get("PALIMPSEST_DATA"):
+        pytest.skip("PALIMPSEST_DATA does not name a directory with GLUE and SQuAD")
+    return Path(os.environ["PALIMPSEST_DATA"])
+
+
+@pytest.fixture(scope="session")
+def tiny_tokenizer() -> PreTrainedTokenizerBase:
+    """An uncased WordPiece tokenizer with all ASCII characters and a few words; anything else falls into letters."""
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    characters = [chr(c) for c in range(33, 127) if not chr(c).isupper()]
+    words = ["the", "a", "of", "in", "is", "was", "who", "what", "when", "where", "film", "good", "bad", "not", "and"]
+    words += ["king", "queen", "river", "city", "born", "year"]
+    entries = [*special, *characters, *(f"##{c}" for c in characters), *words, "##ing", "##ed", "##s"]
+    vocabulary = {entry: number for number, entry in enumerate(dict.fromkeys(entries))}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0",
+        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", vocabulary["[CLS]"]), ("[SEP]", vocabulary["[SEP]"])],
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+    )
