@@ -18,6 +18,7 @@ def test_the_listing_has_every_name_and_says_something_of_each() -> None:
     rows = registry.describe()
     assert [row.name for row in rows] == registry.names()
     assert {"cola", "squad2", "mini-sentiment", "mini-acceptability", "mini-inference"} <= set(registry.names())
+    assert len({row.summary for row in rows}) == len(rows)
     assert all(row.train_rows > row.validation_rows > 0 and row.metrics and row.summary for row in rows)
 
 

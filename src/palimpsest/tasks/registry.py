@@ -16,6 +16,12 @@ from palimpsest.tasks.known import KNOWN, Known, find
 # A key holds the size and time of the files behind it, so that a long session sees them change.
 _LOADED: dict[tuple[object, ...], Task] = {}
 
+_MINIATURES = {
+    "mini-sentiment": "Is the verdict good? Built in, in the image of SST-2.",
+    "mini-acceptability": "Is the sentence acceptable English? Built in, in the image of CoLA.",
+    "mini-inference": "Does the sentence answer the question? Built in, in the image of QNLI.",
+}
+
 
 @dataclass(frozen=True)
 class Row:
@@ -43,7 +49,8 @@ def describe() -> list[Row]:
     rows = [Row(k.name, k.kind, k.metrics, k.train_rows, k.validation_rows, k.summary) for k in KNOWN.values()]
     for name in miniature.NAMES:
         task = load(name, None)
-        rows.append(Row(name, task.kind, task.metrics, len(task.train), len(task.validation), task.source))
+        summary = _MINIATURES.get(name, task.source)
+        rows.append(Row(name, task.kind, task.metrics, len(task.train), len(task.validation), summary))
     return rows
 
 
