@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from torch import nn
 
 from palimpsest.encoders.anatomy import Anatomy
 from palimpsest.encoders.identity import anatomy_of, identify, locate, read_config
@@ -24,7 +23,7 @@ class Encoder:
     """A pretrained encoder, loaded. Its weights are shared by all trials: nobody writes to them."""
 
     identity: EncoderIdentity
-    model: nn.Module
+    model: Any  # a transformers PreTrainedModel
     tokenizer: Any
     anatomy: Anatomy
     has_pooler: bool
@@ -61,9 +60,7 @@ def load(ref: str) -> Encoder:
     logging.disable_progress_bar()
     try:
         tokenizer = AutoTokenizer.from_pretrained(located.source, use_fast=True, **where)
-        model, info = AutoModel.from_pretrained(
-            located.source, dtype=torch.float32, output_loading_info=True, **where
-        )
+        model, info = AutoModel.from_pretrained(located.source, dtype=torch.float32, output_loading_info=True, **where)
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise EncoderError(f"cannot load the encoder {ref}: {reason}") from error

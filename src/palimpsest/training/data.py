@@ -28,7 +28,7 @@ class Data:
     @property
     def window_owners(self) -> npt.NDArray[np.int64] | None:
         """For spans: the training example that each row is a window of."""
-        return None if self.train.windows is None else self.train.windows.example.astype(np.int64)
+        return None if self.train.windows is None else self.train.windows.examples.astype(np.int64)
 
     def on(self, device: torch.device | str) -> tuple[Padded, Padded]:
         return _padded(self, str(device))

@@ -54,7 +54,7 @@ def keep_mask(x: torch.Tensor, p: float, k0: torch.Tensor, k1: torch.Tensor) -> 
 
 
 def attention(
-    module: nn.Module,
+    module: Any,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,

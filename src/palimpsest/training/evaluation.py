@@ -15,7 +15,7 @@ from palimpsest.tasks.spans import decode
 from palimpsest.tasks.tokenize import Encoded
 from palimpsest.training.batches import Padded, Rows, padded_length
 from palimpsest.training.network import losses
-from palimpsest.training.outcome import Epoch
+from palimpsest.training.outcome import Epoch, Outcome
 from palimpsest.training.predictions import pack
 
 CURVE_POINTS = 200
@@ -60,6 +60,11 @@ def epochs_of(train_losses: npt.NDArray[np.float64], evaluations: list[Evaluatio
         Epoch(n + 1, float(part.mean()), e.loss, e.metrics)
         for n, (part, e) in enumerate(zip(parts, evaluations, strict=True))
     )
+
+
+def failure(reason: str, metric: str, train_losses: npt.NDArray[np.float64]) -> Outcome:
+    """A trial that could not be brought to its end."""
+    return Outcome("failed", reason, metric, curve=curve(train_losses), steps=len(train_losses))
 
 
 def curve(train_losses: npt.NDArray[np.float64]) -> tuple[tuple[int, float], ...]:

@@ -11,7 +11,7 @@ import torch
 
 from palimpsest.training.batches import padded_length
 from palimpsest.training.data import Data
-from palimpsest.training.evaluation import Evaluation, chunks, curve, epochs_of, evaluate
+from palimpsest.training.evaluation import Evaluation, chunks, curve, epochs_of, evaluate, failure
 from palimpsest.training.network import Network, batch_loss
 from palimpsest.training.outcome import Outcome
 from palimpsest.training.preparation import Prepared
@@ -43,11 +43,12 @@ def train(
         length = padded_length(training.longest(present), protocol.max_length, protocol.padding)
         batch = training.take(torch.as_tensor(present, device=device), length)
         loss = batch_loss(network(batch.ids, batch.types, batch.mask, keys[step]), batch, task.kind)
-        train_losses[step] = float(loss)
+        train_losses[step] = loss.item()
         if not math.isfinite(train_losses[step]):
-            return failure(f"the training loss became {train_losses[step]} at step {step + 1}", train_losses[:step], task)
+            reason = f"the training loss became {train_losses[step]} at step {step + 1}"
+            return failure(reason, task.metrics[0], train_losses[:step])
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         if protocol.clip is not None:
             torch.nn.utils.clip_grad_norm_(network.parameters(), protocol.clip)
         for group in optimizer.param_groups:
@@ -71,11 +72,6 @@ def train(
     )
 
 
-def failure(reason: str, train_losses: Any, task: Any) -> Outcome:
-    """A trial that could not be brought to its end."""
-    return Outcome("failed", reason, task.metrics[0], curve=curve(train_losses), steps=len(train_losses))
-
-
 def _optimizer(network: Network, prepared: Prepared, anatomy: Any) -> torch.optim.Optimizer:
     p = prepared.protocol
     layer_rates = prepared.layer_rates()
@@ -96,7 +92,8 @@ def predict(network: Network, data: Data, padded: Any, limit: int, size: int = 3
     """The logits of all validation rows, on the host."""
     network.eval()
     longest = padded.ids.shape[1]
-    shape = (len(data.validation), longest, 2) if network.kind == "spans" else (len(data.validation), network.head.out_features)
+    n, outputs = len(data.validation), network.head.out_features
+    shape = (n, longest, 2) if network.kind == "spans" else (n, outputs)
     result = torch.full(shape, -1e4)
     for rows, length in chunks(padded, size, limit):
         batch = padded.take(torch.as_tensor(rows, device=padded.ids.device), length)
