@@ -25,7 +25,7 @@ _WRITERS: dict[str, Callable[[pd.DataFrame, Path], None]] = {"csv": _csv, "parqu
 
 
 def export(frame: pd.DataFrame, path: str | os.PathLike[str]) -> Path:
-    """Write a table as CSV or Parquet, by the ending of the name. A file of that name is replaced by the whole table."""
+    """Write a table as CSV or Parquet, by the ending of the name. A file of that name is replaced in one step."""
     path = Path(path)
     ending = path.suffix.removeprefix(".").lower()
     if ending not in _WRITERS:

@@ -1,0 +1,78 @@
+"""How many pretrained layers are needed: scores over the number of layers preserved (Figure 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from palimpsest.analysis.statistics import summarise
+from palimpsest.figures import selection, style
+from palimpsest.figures.names import metric_name, task_name
+
+
+@style.house_style
+def incremental(
+    table: pd.DataFrame,
+    *,
+    experiment: str | None = None,
+    tasks: Sequence[str] | None = None,
+    sizes: Sequence[str | int | float] | None = None,
+    interval: Literal["t", "2sigma", "bootstrap"] = "t",
+    probing: bool = True,
+) -> Figure:
+    """One panel per task, one solid line per size, the darker the larger; probing dashed.
+
+    Options: `experiment`, the label of the incremental experiment (by default the first); `tasks` and `sizes`, some
+    of its own; `interval`, the kind of the error bars; `probing`, whether to draw probing if the study has it.
+    """
+    rows = selection.experiment(table, "incremental", label=experiment, tasks=tasks, sizes=sizes)
+    done = selection.need_something(rows)
+    labels = selection.sizes(rows)
+    summary = summarise(done, ["task", "size", "preserved"], interval)
+    looks = {
+        label: {"color": color, "marker": style.MARKERS[i % len(style.MARKERS)]}
+        for i, (label, color) in enumerate(zip(labels, style.shades(len(labels)), strict=True))
+    }
+    names = selection.tasks(rows)
+    figure, axes = style.panels(len(names))
+    handles: dict[str, Any] = {}
+    highest = int(rows["preserved"].max())
+    for ax, task in zip(axes, names, strict=True):
+        for label in labels:
+            line = summary[(summary["task"] == task) & (summary["size"] == label)]
+            if not line.empty:
+                handles[label] = style.bars(ax, line, "preserved", **looks[label])
+        metric = metric_name(selection.metric(done[done["task"] == task]))
+        ax.set(title=style.literal(task_name(task)), xlabel="Layers preserved (k)", ylabel=style.literal(metric))
+        style.integer_axis(ax, 0, highest)
+    notes = [selection.mean_note(summary, interval)]
+    drawn = rows
+    if probing and selection.has(table, "probing"):
+        probes = selection.experiment(table, "probing")
+        probes = probes[probes["task"].isin(names)]
+        drawn = pd.concat([rows, probes])
+        handles |= _probing(dict(zip(names, axes, strict=True)), probes, interval)
+    shown = [label for label in labels if label in handles]
+    dashed = [label for label in handles if label not in labels]
+    style.legend(figure, [handles[h] for h in shown + dashed], shown + dashed, title="Training examples")
+    style.footnote(figure, *notes, selection.missing_note(drawn))
+    return figure
+
+
+def _probing(panels: dict[str, Axes], probes: pd.DataFrame, interval: str) -> dict[str, Any]:
+    """A dashed line per size of the probing experiment; its x axis is the layer that is probed."""
+    handles: dict[str, Any] = {}
+    summary = summarise(probes, ["task", "size", "layer"], interval)
+    for i, label in enumerate(selection.sizes(probes)):
+        for task, ax in panels.items():
+            line = summary[(summary["task"] == task) & (summary["size"] == label)]
+            if not line.empty:
+                handles[f"{label}, probing layer k"] = style.bars(
+                    ax, line, "layer", color=style.ORANGE, linestyle="--",
+                    marker=style.MARKERS[-1 - i % len(style.MARKERS)], markersize=3.5,
+                )  # fmt: skip
+    return handles

@@ -1,0 +1,128 @@
+"""Which rows of the tidy table a figure is about, and what must be said about them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from palimpsest.analysis.statistics import INTERVALS, finished
+from palimpsest.errors import PalimpsestError, StoreError, UnknownName
+from palimpsest.figures.names import size_order
+from palimpsest.specs.study import parse_size, size_label
+
+
+def experiment(
+    table: pd.DataFrame,
+    kind: str,
+    *,
+    label: str | None = None,
+    tasks: Sequence[str] | None = None,
+    sizes: Sequence[str | int | float] | None = None,
+) -> pd.DataFrame:
+    """The rows of one experiment: all parts of this kind that share a label, by default the first label there is.
+
+    Results under different protocols are never averaged: that is an error, which a label for each experiment mends.
+    """
+    rows = table[is_(table, "kind", kind)]
+    if rows.empty:
+        kinds = ", ".join(unique(table["kind"])) or "nothing"
+        raise PalimpsestError(f"this drawing needs an experiment of kind {kind!r}, but the study has: {kinds}")
+    labels = unique(rows["experiment"])
+    if label is not None and label not in labels:
+        raise UnknownName(f"experiment of kind {kind}", label, labels)
+    rows = rows[is_(rows, "experiment", label or labels[0])]
+    if tasks is not None:
+        rows = rows[_among("task", tasks, rows["task"])]
+    if sizes is not None:
+        rows = rows[_among("size", [size_label(parse_size(s)) for s in sizes], rows["size"])]
+    protocols = unique(rows["protocol"])
+    if len(protocols) > 1:
+        raise PalimpsestError(
+            f"the experiment {label or labels[0]!r} was run under several protocols ({', '.join(protocols)}), which "
+            "must not be averaged; give each experiment a label of its own, and the drawing the one it is about"
+        )
+    return rows
+
+
+def has(table: pd.DataFrame, kind: str) -> bool:
+    return bool(is_(table, "kind", kind).any())
+
+
+def is_(table: pd.DataFrame, column: str, value: str | int) -> pd.Series[bool]:
+    """Which rows have this value; missing ones do not."""
+    return table[column].eq(value).fillna(False).astype(bool)
+
+
+def _among(what: str, asked: Iterable[str], column: pd.Series[str]) -> pd.Series[bool]:
+    known = unique(column)
+    for name in asked:
+        if name not in known:
+            raise UnknownName(what, name, known)
+    return column.isin(list(asked)).fillna(False).astype(bool)
+
+
+def one_size(rows: pd.DataFrame, size: str | int | float | None) -> tuple[pd.DataFrame, str]:
+    """The rows of one size: the one asked for, or the largest."""
+    known = sizes(rows)
+    label = known[-1] if size is None else size_label(parse_size(size))
+    return rows[_among("size", [label], rows["size"])], label
+
+
+def unique(column: pd.Series[str]) -> list[str]:
+    """The values of a column, in the order in which they first appear."""
+    return [str(v) for v in column.dropna().unique()]
+
+
+def sizes(rows: pd.DataFrame) -> list[str]:
+    """The size labels, from small to large."""
+    return sorted(unique(rows["size"]), key=size_order)
+
+
+def tasks(rows: pd.DataFrame) -> list[str]:
+    return unique(rows["task"])
+
+
+def metric(rows: pd.DataFrame) -> str:
+    """The name of what `score` is; empty while nothing is finished."""
+    names = unique(rows["metric"])
+    return names[0] if names else ""
+
+
+def depth(table: pd.DataFrame) -> int:
+    """The number of layers, as far as the table tells: the highest that any trial preserves, touches or reorders."""
+    highest = [int(v) for name in ("preserved", "layer") for v in table[name].dropna()]
+    for text in unique(table["interventions"]):
+        for intervention in json.loads(text):
+            highest += intervention.get("layers", []) + intervention.get("order", [])
+            highest += [layer for layer, _ in intervention.get("heads", [])]
+    return max(highest, default=0)
+
+
+def need_something(rows: pd.DataFrame) -> pd.DataFrame:
+    """The finished rows; an error when there are none."""
+    done = rows[finished(rows) & rows["score"].notna()]
+    if done.empty:
+        total = rows["id"].nunique()
+        raise StoreError(f"nothing finished yet: none of these {total} trials is in the store; run the study first")
+    return done
+
+
+def missing_note(rows: pd.DataFrame) -> str:
+    """``missing: 12 of 150 trials (2 failed)``; empty when nothing is missing."""
+    trials = rows.drop_duplicates("id")
+    absent = int((~finished(trials)).sum())
+    failed = int(is_(trials, "status", "failed").sum())
+    if not absent:
+        return ""
+    return f"missing: {absent} of {len(trials)} trials" + (f" ({failed} failed)" if failed else "")
+
+
+def mean_note(summary: pd.DataFrame, interval: str, shape: str = "bars") -> str:
+    """``mean of n = 3 to 50 trials; bars: 95 % t intervals``."""
+    low, high = int(summary["n"].min()), int(summary["n"].max())
+    count = f"n = {low}" if low == high else f"n = {low} to {high}"
+    if high == 1:
+        return "one trial per point"
+    return f"mean of {count} trials; {shape}: {INTERVALS[interval]}"

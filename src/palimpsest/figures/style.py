@@ -1,0 +1,128 @@
+"""The house style: quiet axes, colours that survive grey printing and colour blindness, everything labelled."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import MaxNLocator
+
+from palimpsest.figures.names import printable
+
+P = ParamSpec("P")
+
+STYLE: Any = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.labelsize": 9,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "axes.edgecolor": "#444444",
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "grid.color": "#E4E4E4",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 4,
+    "legend.frameon": False,
+    "figure.dpi": 100,
+    "savefig.dpi": 300,
+    "pdf.fonttype": 42,
+    "text.usetex": False,
+    "text.parse_math": True,
+}
+
+# Four hues of different lightness, told apart by people with any colour vision and in grey.
+DARK, ORANGE, BLUE, PURPLE = "#1B2A49", "#D55E00", "#4C9ED9", "#9467A8"
+HUES = (DARK, ORANGE, BLUE, PURPLE)
+MARKERS = ("o", "s", "^", "D", "v", "P")
+GREY = "#777777"
+
+PANEL = (2.9, 2.5)  # inches
+
+
+def house_style(draw: Callable[P, Figure]) -> Callable[P, Figure]:
+    """Draw under the house style, without touching matplotlib's global settings."""
+
+    @functools.wraps(draw)
+    def styled(*args: P.args, **kwargs: P.kwargs) -> Figure:
+        with mpl.rc_context(STYLE):
+            return draw(*args, **kwargs)
+
+    return styled
+
+
+def literal(text: str) -> str:
+    """A text that matplotlib shows as it is: a dollar sign would begin a formula."""
+    return printable(text).replace("$", r"\$")
+
+
+def legend_label(text: str) -> str:
+    """Legends leave out labels that begin with an underscore."""
+    return " " + literal(text) if text.startswith("_") else literal(text)
+
+
+def panels(
+    count: int, *, width: float = PANEL[0], height: float = PANEL[1], most: int = 4
+) -> tuple[Figure, list[Axes]]:
+    """A figure with `count` panels side by side, at most `most` in a row."""
+    columns = min(count, most)
+    rows = -(-count // columns)
+    figure = Figure(
+        figsize=(max(width * columns, 3.6), height * rows + 0.6), layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06)
+    )
+    axes = [figure.add_subplot(rows, columns, i + 1) for i in range(count)]
+    return figure, axes
+
+
+def shades(count: int) -> list[tuple[float, float, float, float]]:
+    """`count` blues from light to dark; the lightest is still readable on white."""
+    places = [0.95] if count == 1 else np.linspace(0.4, 0.98, count)
+    return [mpl.colormaps["Blues"](float(p)) for p in places]
+
+
+def bars(ax: Axes, summary: pd.DataFrame, x: str, **style: Any) -> Any:
+    """A line through the means over column `x`, with the intervals as error bars; means of one trial have no bar."""
+    summary = summary.sort_values(x)
+    places = summary[x].to_numpy(dtype=float)
+    mean = summary["mean"].to_numpy(dtype=float)
+    low = np.nan_to_num(mean - summary["low"].to_numpy(dtype=float))
+    high = np.nan_to_num(summary["high"].to_numpy(dtype=float) - mean)
+    return ax.errorbar(places, mean, yerr=np.maximum([low, high], 0), capsize=2, elinewidth=0.9, capthick=0.9, **style)
+
+
+def integer_axis(ax: Axes, low: int, high: int) -> None:
+    """Ticks at whole numbers; at all of them while they fit."""
+    ax.set_xlim(low - 0.4, high + 0.4)
+    if high - low <= 13:
+        ax.set_xticks(range(low, high + 1))
+    else:
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str], title: str = "") -> None:
+    """One legend for all panels, above them."""
+    if handles:
+        figure.legend(
+            list(handles), [legend_label(label) for label in labels], title=title or None,
+            loc="outside upper center", ncols=min(len(handles), 5), handlelength=2.4, columnspacing=1.4,
+        )  # fmt: skip
+
+
+def footnote(figure: Figure, *parts: str) -> None:
+    """What a reader must know about the numbers, in small print below the panels."""
+    text = "; ".join(part for part in parts if part)
+    figure.supxlabel(text.replace("$", r"\$"), x=0.01, ha="left", fontsize=7, color="#555555")

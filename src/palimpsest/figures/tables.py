@@ -1,0 +1,78 @@
+"""Tables of results: every point of a study with its mean, interval and number of trials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import pandas as pd
+
+from palimpsest.analysis.statistics import INTERVALS, summarise
+from palimpsest.figures import selection
+from palimpsest.figures.names import metric_name, short, size_order, span, task_name
+from palimpsest.figures.text_table import TextTable, number
+
+POINT = ("preserved", "mode", "first", "block_size", "permutation", "layer", "head", "variant")
+"""The coordinates that tell an experiment's points apart."""
+
+
+def summary(
+    table: pd.DataFrame,
+    *,
+    interval: Literal["t", "2sigma", "bootstrap"] = "t",
+    tasks: Sequence[str] | None = None,
+) -> TextTable:
+    """One row per experiment, task, size and point: mean, interval and n.
+
+    Options: `interval`, its kind; `tasks`, some of the study's.
+    """
+    rows = table if tasks is None else table[table["task"].isin(list(tasks))]
+    done = selection.need_something(rows)
+    by = ["part", "experiment", "kind", "task", "size", "protocol", *POINT]
+    planned = rows.groupby(by, sort=False, dropna=False)["id"].nunique().rename("planned").reset_index()
+    found = summarise(done, [*by, "metric"], interval)
+    data = planned.merge(found, on=by, how="left")
+    data["order"] = [size_order(label) for label in data["size"]]
+    data["task_order"] = data["task"].map({name: i for i, name in enumerate(selection.tasks(rows))})
+    data = data.sort_values(["part", "task_order", "order"], kind="stable").drop(columns=["order", "task_order"])
+    data["point"] = [point_name(row) for row in data.to_dict("records")]
+    data["n"] = data["n"].fillna(0).astype(int)
+    many = data["experiment"].nunique() > 1
+    shown = [
+        [
+            *([short(row["experiment"])] if many else []),
+            task_name(row["task"]),
+            row["size"],
+            row["point"],
+            metric_name(row["metric"]) if isinstance(row["metric"], str) else "–",
+            number(row["mean"]),
+            "–" if pd.isna(row["low"]) else f"({number(row['low'])}, {number(row['high'])})",
+            str(row["n"]) if row["n"] == row["planned"] else f"{row['n']} of {row['planned']}",
+        ]
+        for row in data.to_dict("records")
+    ]
+    width = "±2σ" if interval == "2sigma" else "95 % interval"
+    columns = [*(["Experiment"] if many else []), "Task", "Size", "Point", "Metric", "Mean", width, "n"]
+    note = "\n".join(part for part in (f"Intervals: {INTERVALS[interval]}.", selection.missing_note(rows)) if part)
+    numbers = data[["experiment", "kind", "task", "size", "protocol", *POINT, "metric",
+                    "mean", "low", "high", "std", "median", "n", "planned"]]  # fmt: skip
+    return TextTable(columns, shown, numbers, note=note, right=frozenset({"Mean", width, "n"}))
+
+
+def point_name(row: dict[Any, Any]) -> str:
+    """A point of an experiment's axis in words."""
+    match row["kind"]:
+        case "incremental":
+            return f"k = {row['preserved']}"
+        case "localized":
+            first = int(row["first"])
+            block = span(first, first + int(row["block_size"]) - 1)
+            return f"{'layer' if row['block_size'] == 1 else 'layers'} {block} {row['mode']}"
+        case "permutation":
+            return f"permutation {row['permutation']}"
+        case "probing":
+            return f"layer {row['layer']}"
+        case "heads":
+            return f"layer {row['layer']}, head {row['head']}"
+        case _:
+            return short(row["variant"])
