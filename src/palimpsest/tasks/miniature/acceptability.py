@@ -153,7 +153,7 @@ def order(dice: Dice, words: Lexicon) -> Block:
         *dice.pick(
             (
                 (f"the {quality} {thing} was in the {place}", f"the {thing} {quality} was in the {place}"),
-                (f"{name} {verb.past} a {quality} {thing}", f"{name} {verb.past} a {thing} {quality}"),
+                (f"{name}'s {quality} {thing} was in the {place}", f"{name}'s {thing} {quality} was in the {place}"),
                 (f"the {person} {verb.past} the {thing} {adverb}", f"the {person} the {thing} {verb.past} {adverb}"),
                 (f"{name} {verb.past} the {thing} {adverb}", f"{name} {verb.past} {adverb} the {thing}"),
                 (f"{name} {verb.past} the {thing} in the {place}", f"{name} {verb.past} the {thing} the {place} in"),

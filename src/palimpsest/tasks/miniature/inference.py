@@ -1,9 +1,9 @@
 """mini-inference: does the sentence answer the question?
 
-Every construction writes two questions and two sentences, of which each answers one: four rows. So each question and
-each sentence occurs with both labels, and only the two together tell. The sentences share the same words with the
-questions: what they lack is the place, time, person, number or reason that is asked for, or they are about somebody
-or something else.
+Blocks of four rows: two questions and two sentences of which each answers one, or four questions to a sentence that
+answers two. So each sentence occurs with both labels, and only question and sentence together tell. A sentence that
+does not answer shares as many words with the question: what it lacks is the place, time, person, number or reason that
+is asked for, or it is about somebody or something else.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def _place(dice: Dice, words: Lexicon) -> str:
 
 def place_or_time(dice: Dice, words: Lexicon) -> Block:
     (who, other), verb, thing = _people(dice, words), dice.pick(words.handling), dice.pick(words.things).one
-    extra = dice.pick(("", f"with {other}"))
-    event, told = f"did {who} {verb.base} the {thing}", f"{who} {verb.past} the {thing} {extra}"
+    doers = dice.pick((who, f"{who} and {other}"))
+    event, told = f"did {who} {verb.base} the {thing}", f"{doers} {verb.past} the {thing}"
     return _cross(
         (f"where {event}", f"when {event}"),
         (f"{told} {_place(dice, words)}", f"{told} {dice.pick(words.times)}"),

@@ -129,16 +129,16 @@ TRAIN = Lexicon(
     transitive=_verbs(
         "find/found/found make/made/made take/took/taken need destroy bring/brought/brought want own touch"
     ),
-    handling=_verbs("find/found/found buy/bought/bought hide/hid/hidden steal/stole/stolen drop+ carry"),
-    parting=_verbs("sell/sold/sold buy/bought/bought hide/hid/hidden steal/stole/stolen"),
+    handling=_verbs("find/found/found buy/bought/bought hide/hid/hidden steal/stole/stolen drop+ sell/sold/sold"),
+    parting=_verbs("sell/sold/sold buy/bought/bought hide/hid/hidden keep/kept/kept"),
     helping=_verbs("invite help visit follow thank warn call blame"),
     self_directed=_verbs("hurt/hurt/hurt see/saw/seen blame wash admire defend hide/hid/hidden kill"),
-    activities=_verbs("sleep/slept/slept wait dance sing/sang/sung laugh work play"),
+    activities=_verbs("talk wait dance sing/sang/sung laugh work play"),
     wanting=_verbs("want hope decide refuse agree"),
     enjoying=_verbs("enjoy avoid finish deny"),
     moods=_words("tired happy angry sick hungry famous brave young"),
     qualities=_words("old red heavy broken dirty small strange green"),
-    reasons=_words("old heavy dirty small strange pretty cheap"),
+    reasons=_words("old heavy dirty small strange pretty unusual"),
     works=_words("film story book play show song"),
     occasions=_words("meal concert lesson party journey"),
     parts=_words("ending opening style middle title subject"),
@@ -194,7 +194,7 @@ VALIDATION = Lexicon(
     works=_words("movie novel tale opera drama comedy"),
     occasions=_words("performance lecture ceremony trip"),
     parts=_words("conclusion beginning plot theme message structure"),
-    audience=_words("viewers audiences people visitors"),
+    audience=_words("viewers listeners people visitors"),
     made=_words("composed produced crafted constructed"),
     good=_words(
         "superb excellent good amazing magnificent fantastic gorgeous entertaining exquisite witty nice moving "

@@ -122,9 +122,9 @@ def change(dice: Dice, words: Lexicon) -> Block:
         "the {work} was {y} once, but now it is {x}",
         "the {work} is no longer {y} but {x}",
         "the {work} is {x} now, although it was {y} once",
-        "the {work} has become {x} after a {y} {part}",
+        "the {work} became {x} after a {y} start",
     )
-    write = _frame(dice, frames, work=dice.pick(words.works), part=dice.pick(words.parts))
+    write = _frame(dice, frames, work=dice.pick(words.works))
     return _mirror(write, *_adjectives(dice, words))
 
 
@@ -140,7 +140,7 @@ def opinion(dice: Dice, words: Lexicon) -> Block:
         "nobody {x} the {work}",
         "hardly any {people} {x} this {work}",
         "few {people} {x} the {work}",
-        "I never {x} this {work}",
+        "not one of the {people} {x} this {work}",
         "none of the {people} {x} the {work}",
     )
     deny = dice.flip()
