@@ -23,11 +23,14 @@ def steps_per_epoch(examples: int, batch_size: int) -> int:
 
 def batch_rows(examples: Rows, epochs: int, batch_size: int, seed: int) -> Rows:
     """Row numbers [steps, batch_size]: every epoch is a new order of the trial's examples; -1 fills the last batch."""
-    steps = steps_per_epoch(len(examples), batch_size)
-    rows = np.full((epochs, steps * batch_size), -1, dtype=np.int64)
-    for epoch in range(epochs):
-        rows[epoch, : len(examples)] = examples[streams.permutation(len(examples), "order", seed, epoch)]
-    return rows.reshape(epochs * steps, batch_size)
+    return np.concatenate([epoch_rows(examples, epoch, batch_size, seed) for epoch in range(epochs)])
+
+
+def epoch_rows(examples: Rows, epoch: int, batch_size: int, seed: int) -> Rows:
+    """One epoch (counted from 0) of :func:`batch_rows`."""
+    rows = np.full(steps_per_epoch(len(examples), batch_size) * batch_size, -1, dtype=np.int64)
+    rows[: len(examples)] = examples[streams.permutation(len(examples), "order", seed, epoch)]
+    return rows.reshape(-1, batch_size)
 
 
 def padded_length(longest: int, limit: int, padding: str = "dynamic") -> int:

@@ -27,6 +27,12 @@ from palimpsest.training.batches import Rows, batch_rows, steps_per_epoch
 _HEAD_LAW = Initialiser(std=0.02, cut=None)  # how BERT-like encoders initialise what is put on top of them
 
 
+def fresh_pooler(hidden: int, seed: int, device: torch.device | str = "cpu") -> tuple[torch.Tensor, torch.Tensor]:
+    """Weight and bias of a pooler drawn anew, with a trial's classifier seed."""
+    weight = draw((hidden, hidden), _HEAD_LAW, "classifier", seed, "pooler", device=device)
+    return weight, torch.zeros(hidden, device=device)
+
+
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """A trial, ready to be trained."""
@@ -92,20 +98,26 @@ class Prepared:
         `pretrained` may be the encoder's weights on another device: surgery then happens there.
         """
         source = self.encoder.state if pretrained is None else pretrained
-        anatomy = self.encoder.anatomy
-        device = next(iter(source.values())).device
-        p = self.protocol
-        body = operate(source, self.trial.interventions, anatomy, p.initialiser, self.trial.seeds.reinit)
+        body = operate(
+            source, self.trial.interventions, self.encoder.anatomy, self.protocol.initialiser, self.trial.seeds.reinit
+        )
         state = {f"encoder.{name}": w for name, w in body.items() if "pooler" not in name}
+        return state | self.head_state(source)
+
+    def head_state(self, pretrained: State | None = None) -> dict[str, torch.Tensor]:
+        """The part of :meth:`initial_state` that is put on top of the encoder: the head, and the pooler if it is used."""
+        source = self.encoder.state if pretrained is None else pretrained
+        anatomy, p = self.encoder.anatomy, self.protocol
+        device = next(iter(source.values())).device
         seed = self.trial.seeds.classifier
         hidden = anatomy.hidden
+        state: dict[str, torch.Tensor] = {}
         if p.pooling == "pooler" and self.task.kind != "spans":
             if self.encoder.has_pooler and p.pooler == "keep":
                 state["pooler.weight"] = source[f"{anatomy.family.pooler}.weight"]
                 state["pooler.bias"] = source[f"{anatomy.family.pooler}.bias"]
             else:
-                state["pooler.weight"] = draw((hidden, hidden), _HEAD_LAW, "classifier", seed, "pooler", device=device)
-                state["pooler.bias"] = torch.zeros(hidden, device=device)
+                state["pooler.weight"], state["pooler.bias"] = fresh_pooler(hidden, seed, device)
         state["head.weight"] = draw((self.outputs, hidden), _HEAD_LAW, "classifier", seed, "head", device=device)
         state["head.bias"] = torch.zeros(self.outputs, device=device)
         return state
