@@ -66,4 +66,5 @@ def bits(index: torch.Tensor, k0: int | torch.Tensor, k1: int | torch.Tensor) ->
 
 def uniform(index: torch.Tensor, k0: int | torch.Tensor, k1: int | torch.Tensor) -> torch.Tensor:
     """Numbers in the open interval (0, 1), on a grid of 2⁻²⁴, symmetric about one half."""
-    return (((bits(index, k0, k1) >> 8) & 0xFFFFFF).float() + 0.5) * 2.0**-24
+    # 23 bits and a half fit into a float32; with one bit more the largest would be rounded up to 1.
+    return (((bits(index, k0, k1) >> 9) & 0x7FFFFF).float() + 0.5) * 2.0**-23

@@ -10,7 +10,9 @@ from typing import Any, ClassVar, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from palimpsest.errors import SpecError, UnknownName
+from palimpsest.errors import PalimpsestError, SpecError, UnknownName
+
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 
 
 class Spec(BaseModel):
@@ -40,15 +42,20 @@ class Spec(BaseModel):
         return kept
 
     @cached_property
+    def canonical_json(self) -> str:
+        """The canonical form as text: keys sorted, no spaces, ASCII. Parts that trials share are written once."""
+        parts = [f'"{name}":{_text(getattr(self, name))}' for name in sorted(self.canonical)]
+        return "{" + ",".join(parts) + "}"
+
+    @cached_property
     def identity(self) -> str:
         """32 hexadecimal digits: the same in every process, on every machine."""
-        text = json.dumps(self.canonical, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        return hashlib.sha256(self.canonical_json.encode()).hexdigest()[:32]
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with its own identity: pydantic would hand down the canonical form already computed for `self`."""
         copy = super().model_copy(update=update, deep=deep)
-        for name in ("canonical", "identity"):
+        for name in ("canonical", "canonical_json", "identity"):
             copy.__dict__.pop(name, None)
         return copy
 
@@ -59,6 +66,9 @@ class Spec(BaseModel):
             return cls.model_validate(data)
         except ValidationError as error:
             raise explain(error, cls, where) from None
+        except PalimpsestError as error:  # a part of the data was parsed on its own, and does not know its place
+            error.args = (f"{where}: {error}",)
+            raise
 
 
 @cache
@@ -79,19 +89,51 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _text(value: Any) -> str:
+    if isinstance(value, Spec):
+        return value.canonical_json
+    if isinstance(value, tuple | list):
+        return f"[{','.join(_text(v) for v in value)}]"
+    return _encode(_plain(value))
+
+
+def not_truth(value: Any) -> Any:
+    """For numbers: pydantic would take true for 1, but in a file it is a slip."""
+    if isinstance(value, bool):
+        raise ValueError("a number is needed, not true or false")
+    return value
+
+
 def explain(error: ValidationError, model: type[BaseModel], where: str) -> SpecError | UnknownName:
     """One readable error out of pydantic's list of them."""
     lines = []
-    for item in error.errors():
+    items = error.errors()
+    for item in items:
         place = ".".join(str(p) for p in item["loc"] if not str(p).startswith("function-"))
         if item["type"] == "extra_forbidden":
             key = str(item["loc"][-1])
             return UnknownName("key", key, _siblings(model, item["loc"]), hint=f"({where}: {place})")
+        if item["type"] == "union_tag_invalid":
+            kinds = [kind.strip("'") for kind in item["ctx"]["expected_tags"].split(", ")]
+            return UnknownName("kind", item["ctx"]["tag"], kinds, hint=f"({where}: {place})")
+        if item["type"] == "too_short" and any(_inside(other["loc"], item["loc"]) for other in items):
+            continue  # what is missing is what was wrong
         message = item["msg"].removeprefix("Value error, ")
         given = item.get("input")
-        shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) or given is None else ""
+        shown = f" (given: {_short(given)})" if isinstance(given, str | int | float | bool) or given is None else ""
         lines.append(f"{where}: {place + ': ' if place else ''}{message}{shown}")
     return SpecError("\n".join(dict.fromkeys(lines)))
+
+
+def _short(value: str | int | float | bool | None) -> str:
+    if isinstance(value, int) and value.bit_length() > 1000:
+        return "a very large number"  # Python refuses to write out the largest ones
+    text = repr(value)
+    return text if len(text) <= 100 else text[:100] + "…"
+
+
+def _inside(inner: tuple[Any, ...], outer: tuple[Any, ...]) -> bool:
+    return len(inner) > len(outer) and inner[: len(outer)] == outer
 
 
 def _siblings(model: type[BaseModel], loc: tuple[Any, ...]) -> set[str]:

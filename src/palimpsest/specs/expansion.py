@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,10 +20,14 @@ from palimpsest.specs.study import (
     Localized,
     Permutation,
     Probing,
+    SeedName,
     Study,
     size_label,
 )
 from palimpsest.specs.trial import Probe, Seeds, Trial
+from palimpsest.tasks.sampling import count
+
+MOST_CELLS = 5_000_000
 
 
 @dataclass(frozen=True)
@@ -63,38 +69,59 @@ class _Point:
 
 def expand(study: Study, encoder: EncoderIdentity, tasks: Mapping[str, TaskIdentity]) -> list[Cell]:
     """All cells of a study on this encoder, experiment by experiment."""
-    return [cell for number, e in enumerate(study.experiments) for cell in _walk(study, number, e, encoder, tasks)]
+    walks = [_Walk(study, number, e, encoder, tasks) for number, e in enumerate(study.experiments)]
+    if (total := sum(walk.count() for walk in walks)) > MOST_CELLS:
+        raise SpecError(f"the study {study.name} names {total} trials; more than {MOST_CELLS} are taken for a slip")
+    return [cell for walk in walks for cell in walk.cells()]
 
 
-def _walk(
-    study: Study, number: int, e: Experiment, encoder: EncoderIdentity, tasks: Mapping[str, TaskIdentity]
-) -> Iterator[Cell]:
-    points = list(_points(e, encoder))
-    protocol = e.protocol or study.protocol
-    kind = str(getattr(e, "kind"))  # noqa: B009 (every kind of experiment has one; the base class does not)
-    for name in e.tasks or study.task_names:
-        task = tasks[name]
-        for size in e.sizes:
+class _Walk:
+    """One experiment's grid, on an encoder: tasks × sizes × its own axis × trials."""
+
+    def __init__(
+        self, study: Study, number: int, e: Experiment, encoder: EncoderIdentity, tasks: Mapping[str, TaskIdentity]
+    ) -> None:
+        self._study, self._number, self._e, self._encoder = study, number, e, encoder
+        self._tasks = {name: tasks[name] for name in e.tasks or study.task_names}
+        self._protocol = e.protocol or study.protocol
+        self._points = list(_points(e, encoder))
+        for layer in self._protocol.frozen_layers:
+            if not 1 <= abs(layer) <= encoder.depth:
+                raise SpecError(f"frozen layer {layer} is out of range: {encoder.name} has {encoder.depth} layers")
+        for task in self._tasks.values():
+            for size in e.sizes:
+                count(task.train_rows, size, task.name)
+
+    def count(self) -> int:
+        return len(self._tasks) * len(self._points) * sum(self._e.at_size(self._e.trials, s) for s in self._e.sizes)
+
+    def cells(self) -> Iterator[Cell]:
+        e, protocol = self._e, self._protocol
+        kind = str(getattr(e, "kind"))  # noqa: B009 (every kind of experiment has one; the base class does not)
+        for (name, task), size in product(self._tasks.items(), e.sizes):
             epochs = e.at_size(e.epochs, size) if e.epochs else protocol.epochs
-            trials = e.at_size(e.trials, size)
-            trained = protocol if epochs == protocol.epochs else protocol.model_copy(update={"epochs": epochs})
-            for point in points:
+            trained = protocol
+            if epochs != protocol.epochs and not isinstance(e, Probing):
+                trained = protocol.model_copy(update={"epochs": epochs})
+            at = {"study": self._study.name, "experiment": e.label or kind, "kind": kind, "part": self._number,
+                  "task": name, "size": size_label(size), "protocol": protocol.name}  # fmt: skip
+            for point in self._points:
                 probe = None
                 if point.probe is not None and isinstance(e, Probing):
                     probe = Probe(layer=point.probe, epochs=epochs, patience=e.patience)
-                    trained = protocol
-                for i in range(trials):
-                    index = point.first_index + i
-                    seeds = Seeds.of(index)
-                    if e.hold:
-                        seeds = seeds.model_copy(update=dict.fromkeys(e.hold, 0))
+                for index in range(point.first_index, point.first_index + e.at_size(e.trials, size)):
                     trial = Trial(
-                        encoder=encoder.name, weights=encoder.weights, task=task.name, data=task.data, size=size,
-                        interventions=point.interventions, protocol=trained, seeds=seeds, probe=probe,
+                        encoder=self._encoder.name, weights=self._encoder.weights, task=task.name, data=task.data,
+                        size=size, interventions=point.interventions, protocol=trained, seeds=_seeds(index, e.hold),
+                        probe=probe,
                     )  # fmt: skip
-                    at = {"study": study.name, "experiment": e.label or kind, "kind": kind, "part": number,
-                          "task": name, "size": size_label(size), "protocol": protocol.name, "trial": index}  # fmt: skip
-                    yield Cell(trial, at | point.at)
+                    yield Cell(trial, {**at, "trial": index, **point.at})
+
+
+@cache
+def _seeds(index: int, hold: tuple[SeedName, ...]) -> Seeds:
+    seeds = Seeds.of(index)
+    return seeds.model_copy(update=dict.fromkeys(hold, 0)) if hold else seeds
 
 
 def _points(e: Experiment, encoder: EncoderIdentity) -> Iterator[_Point]:
@@ -124,13 +151,33 @@ def _points(e: Experiment, encoder: EncoderIdentity) -> Iterator[_Point]:
                 heads = range(1, encoder.heads + 1) if e.heads == "all" else e.heads
                 for head in heads:
                     if head > encoder.heads:
-                        raise SpecError(f"head {head} is out of range: {encoder.name} has {encoder.heads} heads a layer")
+                        raise SpecError(
+                            f"head {head} is out of range: {encoder.name} has {encoder.heads} heads a layer"
+                        )
                     yield _Point({"layer": layer, "head": head}, (ReinitializeHeads(heads=((layer, head),)),))
         case Custom():
             for name, interventions in e.variants.items():
+                for intervention in interventions:
+                    _check(intervention, encoder, f"variant {name!r}")
                 yield _Point({"variant": name}, interventions)
         case _:
             raise SpecError(f"experiments of type {type(e).__name__} cannot be expanded")
+
+
+def _check(intervention: Intervention, encoder: EncoderIdentity, where: str) -> None:
+    """Refuse, before anything runs, what the encoder does not have."""
+    depth, heads = encoder.depth, encoder.heads
+    match intervention:
+        case Reinitialize():
+            bad = [f"layer {layer}" for layer in intervention.layers if layer > depth]
+        case ReinitializeHeads():
+            bad = [
+                f"head {head} of layer {layer}" for layer, head in intervention.heads if layer > depth or head > heads
+            ]
+        case PermuteLayers():
+            bad = [f"a permutation of {len(intervention.order)} layers"] if len(intervention.order) != depth else []
+    if bad:
+        raise SpecError(f"{where}: {bad[0]} does not fit {encoder.name}, which has {depth} layers of {heads} heads")
 
 
 def _reinitialized(layers: Any) -> tuple[Intervention, ...]:

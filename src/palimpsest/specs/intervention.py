@@ -1,4 +1,4 @@
-"""What can be done to the pretrained weights before finetuning. Layers and heads are counted from 1, as in the papers."""
+"""What can be done to the pretrained weights before finetuning. Layers and heads are counted from 1."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 
 from palimpsest.specs.base import Spec
 
-LayerNumber = Annotated[int, Field(ge=1)]
+LayerNumber = Annotated[int, Field(ge=1, strict=True)]
 
 
 class Reinitialize(Spec):

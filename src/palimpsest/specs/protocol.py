@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from palimpsest.errors import SpecError, UnknownName
-from palimpsest.specs.base import Spec
+from palimpsest.specs.base import Spec, not_truth
 
-Positive = Annotated[float, Field(gt=0)]
-Fraction = Annotated[float, Field(ge=0, lt=1)]
+Number = Annotated[float, BeforeValidator(not_truth)]
+Positive = Annotated[Number, Field(gt=0)]
+Fraction = Annotated[Number, Field(ge=0, lt=1)]
+Count = Annotated[int, Field(ge=1, strict=True)]
 
 
 class Initialiser(Spec):
@@ -55,26 +57,27 @@ class Protocol(Spec):
     beta1: Fraction = 0.9
     beta2: Fraction = 0.999
     epsilon: Positive = 1e-8
-    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    weight_decay: Annotated[Number, Field(ge=0)] = 0.0
     schedule: Literal["constant", "linear"] = Field("constant", description="linear: decays to zero at the last step.")
     warmup: Fraction = Field(0.0, description="Fraction of the steps over which the learning rate rises from zero.")
     clip: Positive | None = Field(None, description="Gradients are scaled down to this global norm; null for never.")
     reinitialized_rate: Positive = Field(
         1.0, description="Factor on the learning rate of re-initialised layers (Figure 7: 5)."
     )
-    frozen_layers: tuple[int, ...] = Field(
-        (), description="Layers left out of the optimiser, counted from 1, or from the top when negative (-1: the last)."
+    frozen_layers: tuple[Annotated[int, Field(strict=True)], ...] = Field(
+        (),
+        description="Layers left out of the optimiser, counted from 1, or from the top when negative (-1: the last).",
     )
 
-    batch_size: Annotated[int, Field(ge=1)] = 8
-    epochs: Annotated[int, Field(ge=1)] = 3
-    max_length: Annotated[int, Field(ge=8)] = Field(128, description="Longer inputs are truncated to this many tokens.")
+    batch_size: Count = 8
+    epochs: Count = 3
+    max_length: Annotated[int, Field(ge=8, strict=True)] = Field(
+        128, description="Longer inputs are truncated to this many tokens."
+    )
     padding: Literal["dynamic", "max"] = Field(
         "dynamic", description="Pad to the longest of the batch, or always to max_length."
     )
-    doc_stride: Annotated[int, Field(ge=1)] = Field(
-        128, description="Overlap of the windows over long contexts (questions with spans)."
-    )
+    doc_stride: Count = Field(128, description="Overlap of the windows over long contexts (questions with spans).")
 
     @model_validator(mode="after")
     def _consistent(self) -> Protocol:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from palimpsest.errors import SpecError, UnknownName
 from palimpsest.specs.base import Spec
 from palimpsest.specs.intervention import Intervention
-from palimpsest.specs.protocol import Protocol, resolve
+from palimpsest.specs.protocol import Count, Protocol, resolve
 from palimpsest.specs.task_file import TaskFile
+from palimpsest.tasks.known import find
 
 Size = int | float | None
 
@@ -22,19 +24,19 @@ def parse_size(value: Any) -> Size:
     """``500``, ``"5k"``, ``"10%"``, ``0.1``, or ``"all"`` → a count, a fraction, or None."""
     if value is None or value == "all":
         return None
-    if isinstance(value, str):
-        text = value.strip().lower().replace("_", "")
-        if match := re.fullmatch(r"(\d+(?:\.\d+)?)\s*([%k]?)", text):
-            number, unit = float(match[1]), match[2]
-            value = number / 100 if unit == "%" else number * 1000 if unit == "k" else number
-            if unit == "%" and value == 1:
-                return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{value!r} is not a size: give a count (500, 5k), a fraction (10%, 0.1) or all")
-    if 0 < value < 1:
-        return float(value)
-    if value >= 1 and value == int(value):
-        return int(value)
+    number: Any = value
+    if isinstance(value, str) and (
+        match := re.fullmatch(r"(\d{1,20}(?:\.\d{1,20})?)\s*([%k]?)", value.strip().lower().replace("_", ""))
+    ):
+        # As decimals: 0.7% is 0.007, where 0.7 / 100 as floats is a little less.
+        number = Decimal(match[1]) * {"%": Decimal("0.01"), "k": Decimal(1000), "": Decimal(1)}[match[2]]
+        if match[2] == "%" and number == 1:
+            return None
+    if isinstance(number, int | float | Decimal) and not isinstance(number, bool):
+        if 0 < number < 1:
+            return float(number)
+        if 1 <= number < 2**63 and number == int(number):
+            return int(number)
     raise ValueError(f"{value!r} is not a size: give a count (500, 5k), a fraction (10%, 0.1) or all")
 
 
@@ -48,7 +50,7 @@ def size_label(size: Size) -> str:
 
 
 def _sizes(value: Any) -> tuple[Size, ...]:
-    return tuple(parse_size(v) for v in (value if isinstance(value, list | tuple) else [value]))
+    return tuple(dict.fromkeys(parse_size(v) for v in (value if isinstance(value, list | tuple) else [value])))
 
 
 def _by_size(value: Any) -> Any:
@@ -57,13 +59,42 @@ def _by_size(value: Any) -> Any:
     return {"default": value}
 
 
-def _names(value: Any) -> Any:
-    return (value,) if isinstance(value, str | dict) else value
+def _layer_refs(value: Any) -> Any:
+    if value == "all":
+        return value
+    refs = value if isinstance(value, list | tuple) else [value]
+    for ref in refs:
+        if isinstance(ref, bool) or not (ref in ("L", "L/2") or (isinstance(ref, int) and ref >= 0)):
+            raise ValueError(f"{ref!r} is not a layer: give numbers, L, L/2, or all")
+    return tuple(dict.fromkeys(refs))
 
 
-BySize = Annotated[dict[str, Annotated[int, Field(ge=1)]], BeforeValidator(_by_size)]
-LayerRef = Annotated[int, Field(ge=0)] | Literal["L", "L/2"]
-LayerRefs = Annotated[Literal["all"] | tuple[LayerRef, ...], BeforeValidator(lambda v: (v,) if isinstance(v, int) else v)]
+def _listed(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+def _task_name(value: Any) -> Any:
+    """Known tasks in the one spelling that trials use."""
+    known = find(value) if isinstance(value, str) else None
+    return known.name if known else value
+
+
+def _task_names(value: Any) -> Any:
+    return None if value is None else tuple(_task_name(v) for v in _listed(value))
+
+
+def _distinct(values: Any) -> Any:
+    return tuple(dict.fromkeys(values)) if isinstance(values, tuple) else values
+
+
+BySize = Annotated[dict[str, Annotated[int, Field(ge=1, strict=True)]], Field(min_length=1), BeforeValidator(_by_size)]
+LayerRefs = Annotated[
+    Literal["all"] | Annotated[tuple[int | Literal["L", "L/2"], ...], Field(min_length=1)], BeforeValidator(_layer_refs)
+]
+AnyTask = Annotated[
+    Annotated[str, Tag("name")] | Annotated[TaskFile, Tag("file")],
+    Discriminator(lambda value: "file" if isinstance(value, dict | TaskFile) else "name"),
+]
 SeedName = Literal["subsample", "classifier", "reinit", "order", "dropout"]
 
 
@@ -71,15 +102,19 @@ class Experiment(Spec):
     """What all experiments share; each kind adds the axis that it walks along."""
 
     label: str = Field("", description="How legends call it; by default its kind.")
-    tasks: Annotated[tuple[str, ...] | None, BeforeValidator(_names)] = Field(
-        None, description="Some of the study's tasks; by default all."
-    )
+    tasks: Annotated[
+        Annotated[tuple[str, ...], Field(min_length=1)] | None, AfterValidator(_distinct), BeforeValidator(_task_names)
+    ] = Field(None, description="Some of the study's tasks; by default all.")
     sizes: Annotated[tuple[Size, ...], BeforeValidator(_sizes)] = Field(
-        (None,), description="Numbers of training examples: counts, fractions or all."
+        (None,), min_length=1, description="Numbers of training examples: counts, fractions or all."
     )
-    trials: BySize = Field({"default": 3}, description="Trials per point: a number, or one per size, {500: 50, default: 3}.")
+    trials: BySize = Field(
+        {"default": 3}, description="Trials per point: a number, or one per size, {500: 50, default: 3}."
+    )
     epochs: BySize | None = Field(None, description="Epochs, likewise; by default the protocol's.")
-    protocol: Protocol | None = Field(None, description="A protocol name or {extends: NAME, …}; by default the study's.")
+    protocol: Protocol | None = Field(
+        None, description="A protocol name or {extends: NAME, …}; by default the study's."
+    )
     hold: tuple[SeedName, ...] = Field((), description="Seeds that stay 0 instead of following the trial's index.")
 
     @field_validator("protocol", mode="before")
@@ -98,26 +133,30 @@ class Incremental(Experiment):
     """Re-initialise every layer after the kth."""
 
     kind: Literal["incremental"]
-    preserved: LayerRefs = Field("all", description="Values of k: all of 0..L, or a list; L and L/2 stand for the depth.")
+    preserved: LayerRefs = Field(
+        "all", description="Values of k: all of 0..L, or a list; L and L/2 stand for the depth."
+    )
 
 
 class Localized(Experiment):
     """Re-initialise a block of consecutive layers, or preserve it while all others are re-initialised."""
 
     kind: Literal["localized"]
-    block_size: Annotated[int, Field(ge=1)] = 3
-    mode: Annotated[tuple[Literal["reinitialized", "preserved"], ...], BeforeValidator(_names)] = (
-        "reinitialized",
-        "preserved",
-    )
+    block_size: Count = 3
+    mode: Annotated[
+        tuple[Literal["reinitialized", "preserved"], ...],
+        Field(min_length=1),
+        AfterValidator(_distinct),
+        BeforeValidator(_listed),
+    ] = ("reinitialized", "preserved")
 
 
 class Permutation(Experiment):
     """Shuffle the layers. The nth permutation is the same for every task; each is a trial index of its own."""
 
     kind: Literal["permutation"]
-    permutations: Annotated[int, Field(ge=1)] = 10
-    trials: BySize = {"default": 1}
+    permutations: Count = 10
+    trials: BySize = Field({"default": 1})
 
 
 class Probing(Experiment):
@@ -125,9 +164,9 @@ class Probing(Experiment):
 
     kind: Literal["probing"]
     layers: LayerRefs = "all"
-    trials: BySize = {"default": 8}
-    patience: Annotated[int, Field(ge=1)] = 3
-    epochs: BySize | None = {"default": 40}
+    trials: BySize = Field({"default": 8})
+    patience: Count = 3
+    epochs: BySize | None = Field({"default": 40})
 
 
 class Heads(Experiment):
@@ -135,7 +174,11 @@ class Heads(Experiment):
 
     kind: Literal["heads"]
     layers: LayerRefs = (1, 2, 11, 12)
-    heads: Literal["all"] | tuple[Annotated[int, Field(ge=1)], ...] = "all"
+    heads: Annotated[
+        Literal["all"] | Annotated[tuple[Count, ...], Field(min_length=1)],
+        AfterValidator(_distinct),
+        BeforeValidator(lambda value: value if value == "all" else _listed(value)),
+    ] = "all"
 
 
 class Custom(Experiment):
@@ -145,9 +188,7 @@ class Custom(Experiment):
     variants: dict[str, tuple[Intervention, ...]] = Field(min_length=1)
 
 
-AnyExperiment = Annotated[
-    Incremental | Localized | Permutation | Probing | Heads | Custom, Field(discriminator="kind")
-]
+AnyExperiment = Annotated[Incremental | Localized | Permutation | Probing | Heads | Custom, Field(discriminator="kind")]
 
 
 class Drawing(Spec):
@@ -166,7 +207,7 @@ class Study(Spec):
     description: str = ""
     encoder: str = Field("pocket", description="A hub name, a directory, or a built-in encoder.")
     protocol: Protocol = Field(Protocol(), description="A protocol name or {extends: NAME, field: value, …}.")
-    tasks: Annotated[tuple[str | TaskFile, ...], BeforeValidator(_names)] = Field(min_length=1)
+    tasks: Annotated[tuple[AnyTask, ...], BeforeValidator(_task_names)] = Field(min_length=1)
     experiments: tuple[AnyExperiment, ...] = Field(min_length=1)
     figures: tuple[Drawing, ...] = ()
     tables: tuple[Drawing, ...] = ()
@@ -195,22 +236,45 @@ class Study(Spec):
 def read(path: Path, settings: dict[str, Any] | None = None, *, name: str | None = None) -> Study:
     """A study from a YAML file, with `settings` (see :func:`apply_settings`) laid over it."""
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SpecError(f"cannot read the study {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise SpecError(f"{path} is not UTF-8 text") from None
-    except (yaml.YAMLError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        raise SpecError(f"{path}{line} is not valid YAML: {getattr(error, 'problem', None) or error}") from None
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = "is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else f"cannot be read: {error}"
+        raise SpecError(f"the study {path} {reason}") from None
+    data = _load(text, str(path))
     if not isinstance(data, dict):
         raise SpecError(f"{path}: a study is a mapping with the keys name, tasks, experiments, …")
     data.setdefault("name", name or path.stem)
-    data = apply_settings(data, settings or {}, str(path))
-    if isinstance(data.get("tasks"), list):
-        data["tasks"] = [_beside(task, path.parent) for task in data["tasks"]]
-    return Study.parse(data, str(path))
+    if "tasks" in data:
+        data["tasks"] = [_beside(task, path.parent) for task in _listed(data["tasks"])]
+    return Study.parse(apply_settings(data, settings or {}, str(path)), str(path))
+
+
+def _load(text: str, where: str) -> Any:
+    try:
+        value = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise SpecError(f"{where}{line} is not valid YAML: {error.problem or error.context}") from None
+    except Exception as error:  # the constructors of YAML's own types fail in many ways: KeyError, RecursionError, …
+        raise SpecError(f"{where} is not valid YAML: {error or type(error).__name__}") from None
+    if not _is_small(value):
+        raise SpecError(f"{where}: is nested too deeply, refers to itself, or is much too large for a study")
+    return value
+
+
+def _is_small(value: Any) -> bool:
+    """Whether a value, its YAML aliases written out, has at most 50 levels and 100,000 parts."""
+    level, parts = [value], 0
+    for _ in range(50):
+        level = [
+            part for v in level if isinstance(v, list | dict) for part in (v.values() if isinstance(v, dict) else v)
+        ]
+        parts += len(level)
+        if not level:
+            return True
+        if parts > 100_000:
+            return False
+    return False
 
 
 def _beside(task: Any, folder: Path) -> Any:
@@ -227,12 +291,9 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
         key, equals, text = pair.partition("=")
         if not equals or not key.strip():
             raise SpecError(f"--set takes key=value, not {pair!r}")
-        try:
-            value = yaml.safe_load(text)
-            if isinstance(value, str) and "," in value:
-                value = [yaml.safe_load(part) for part in value.split(",")]
-        except yaml.YAMLError:
-            raise SpecError(f"--set {key}: {text!r} is not a value") from None
+        value = _load(text, f"--set {key}")
+        if isinstance(value, str) and "," in value:
+            value = [_load(part, f"--set {key}") for part in value.split(",")]
         settings[key.strip()] = value
     return settings
 
@@ -249,38 +310,52 @@ def apply_settings(data: dict[str, Any], settings: dict[str, Any], where: str) -
         "heads": Heads, "custom": Custom,
     }  # fmt: skip
     data = dict(data)
-    experiments = [dict(e) if isinstance(e, dict) else e for e in data.get("experiments") or []]
+    experiments = [dict(e) if isinstance(e, dict) else e for e in _listed(data.get("experiments"))]
     known = {"tasks", "protocol", "encoder", *(f"protocol.{f}" for f in Protocol.model_fields)}
     for model in kinds.values():
         known |= set(model.model_fields) - {"kind", "label"}
     for key, value in settings.items():
         if key not in known:
-            raise UnknownName("setting", key, known)
+            raise UnknownName("setting", key, known, hint=f"({where})")
         if key.startswith("protocol."):
             field = key.removeprefix("protocol.")
-            for place in [data, *experiments]:
-                if isinstance(place, dict) and (place is data or "protocol" in place):
-                    place["protocol"] = _extended(place.get("protocol", "paper"), field, value)
-            continue
-        if key in ("tasks", "protocol", "encoder"):
+            data["protocol"] = _extended(data.get("protocol", "paper"), field, value)
+            for place in experiments:
+                if isinstance(place, dict) and place.get("protocol") is not None:
+                    place["protocol"] = _extended(place["protocol"], field, value)
+        elif key == "tasks":
+            data["tasks"], experiments = _only(value, data.get("tasks"), experiments, where)
+        elif key in ("protocol", "encoder"):
             data[key] = value
-            if key == "tasks" and isinstance(value, str):
-                data[key] = [value]
-            continue
-        places = [e for e in experiments if isinstance(e, dict) and key in _fields(kinds, e)]
-        if not places:
-            raise SpecError(f"{where}: no experiment of this study has the setting {key!r}")
-        for place in places:
-            place[key] = [value] if key in ("preserved", "layers") and isinstance(value, int) else value
-    if data.get("tasks") and "tasks" in settings:
-        keep = set(data["tasks"])
-        for place in experiments:
-            if isinstance(place, dict) and place.get("tasks"):
-                place["tasks"] = [t for t in place["tasks"] if t in keep]
-        experiments = [e for e in experiments if not isinstance(e, dict) or e.get("tasks") != []]
-    if experiments:
+        else:
+            places = [e for e in experiments if isinstance(e, dict) and key in _fields(kinds, e)]
+            if not places:
+                raise SpecError(f"{where}: no experiment of this study has the setting {key!r}")
+            for place in places:
+                place[key] = value
+    if settings:
         data["experiments"] = experiments
     return data
+
+
+def _only(chosen: Any, tasks: Any, experiments: list[Any], where: str) -> tuple[list[Any], list[Any]]:
+    """The study's tasks replaced by the chosen ones, and its experiments restricted to them.
+
+    A chosen name may be that of a task of the user's own files, which the study describes.
+    """
+    files = {
+        task["name"]: task for task in _listed(tasks) if isinstance(task, dict) and isinstance(task.get("name"), str)
+    }
+    names = [_task_name(name) for name in _listed(chosen)]
+    kept = []
+    for place in experiments:
+        if isinstance(place, dict) and place.get("tasks") is not None:
+            place["tasks"] = [task for task in _task_names(place["tasks"]) if task in names]
+        if not isinstance(place, dict) or place.get("tasks") != []:
+            kept.append(place)
+    if not kept:
+        raise SpecError(f"{where}: no experiment of this study is about {', '.join(map(str, names))}")
+    return [files.get(name, name) if isinstance(name, str) else name for name in names], kept
 
 
 def _fields(kinds: dict[str, type[Experiment]], experiment: dict[str, Any]) -> set[str]:

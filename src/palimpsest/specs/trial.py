@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from palimpsest.specs.base import Spec
 from palimpsest.specs.intervention import Intervention
-from palimpsest.specs.protocol import Protocol
+from palimpsest.specs.protocol import Count, Number, Protocol
 
-Seed = Annotated[int, Field(ge=0)]
-Count = Annotated[int, Field(ge=1, strict=True)]
+Seed = Annotated[int, Field(ge=0, strict=True)]
 Share = Annotated[float, Field(gt=0, lt=1, strict=True)]
 
 
@@ -24,21 +24,20 @@ class Seeds(Spec):
     order: Seed = Field(0, description="The order of the examples in every epoch.")
     dropout: Seed = Field(0, description="The dropout masks.")
 
-    @classmethod
-    def of(cls, index: int) -> Seeds:
+    @staticmethod
+    @cache
+    def of(index: int) -> Seeds:
         """All seeds from a trial's index: the papers' way."""
-        return cls(subsample=index, classifier=index, reinit=index, order=index, dropout=index)
+        return Seeds(subsample=index, classifier=index, reinit=index, order=index, dropout=index)
 
 
 class Probe(Spec):
     """The encoder stays frozen; only a linear classifier on one layer's pooled hidden states is trained."""
 
-    layer: Annotated[int, Field(ge=0)] = Field(description="0 is the embeddings, L the last layer.")
-    epochs: Annotated[int, Field(ge=1)] = Field(40, description="At most this many epochs.")
-    patience: Annotated[int, Field(ge=1)] = Field(
-        3, description="Stop after this many epochs without a better held-out loss."
-    )
-    held_out: Annotated[float, Field(gt=0, lt=1)] = Field(
+    layer: Annotated[int, Field(ge=0, strict=True)] = Field(description="0 is the embeddings, L the last layer.")
+    epochs: Count = Field(40, description="At most this many epochs.")
+    patience: Count = Field(3, description="Stop after this many epochs without a better held-out loss.")
+    held_out: Annotated[Number, Field(gt=0, lt=1)] = Field(
         0.1, description="The part of the training examples that early stopping looks at."
     )
 
