@@ -14,6 +14,8 @@ from palimpsest.training.dropout import Stream, StreamDropout, install
 
 Kind = Literal["classification", "regression", "spans"]
 
+HEAD_SITE = 10_000  # the number of the dropout before the head, among the places in the network that have one
+
 
 class Batch(NamedTuple):
     """Examples, padded. `present` is 0 for rows that only fill up the batch."""
@@ -45,7 +47,7 @@ class Network(nn.Module):
                 if isinstance(module, nn.Dropout):
                     module.p = 0.0
         install(self.encoder, self.stream)
-        self.head_dropout = StreamDropout(protocol.head_dropout, self.stream, site=10_000)
+        self.head_dropout = StreamDropout(protocol.head_dropout, self.stream, HEAD_SITE)
 
     def hidden_states(
         self, ids: torch.Tensor, types: torch.Tensor, mask: torch.Tensor, every_layer: bool = False
@@ -63,6 +65,12 @@ class Network(nn.Module):
     ) -> torch.Tensor:
         """Logits: [B, outputs], or [B, L, 2] for spans. `key` is the dropout stream of this step."""
         self.stream.key = key
+        try:
+            return self._logits(ids, types, mask)
+        finally:
+            self.stream.key = None  # nothing of a vmapped or compiled pass may outlive it
+
+    def _logits(self, ids: torch.Tensor, types: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         hidden = self.hidden_states(ids, types, mask)[0]
         if self.kind != "spans":
             hidden = pool(hidden, mask, self.pooling)
