@@ -87,7 +87,7 @@ def test_tasks_and_sizes_can_be_chosen(tables: Any) -> None:
 def test_protocols_are_never_averaged(tables: Any) -> None:
     other = EXPERIMENT | {"protocol": {"extends": "paper", "learning_rate": 1e-4, "name": "fast"}}
     made = tables(STUDY | {"experiments": [EXPERIMENT, other]}, depth=2)
-    with pytest.raises(PalimpsestError, match=r"several protocols \(paper, fast\)"):
+    with pytest.raises(PalimpsestError, match=r"different trials at the same point \(protocols: paper, fast\)"):
         incremental(made.table)
     made = tables(STUDY | {"experiments": [EXPERIMENT, other | {"label": "faster"}]}, depth=2)
     fast = made.table[made.table["experiment"] == "faster"]

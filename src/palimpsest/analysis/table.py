@@ -60,17 +60,20 @@ def table(cells: Sequence[Cell], store: Store) -> pd.DataFrame:
 
 
 def epochs_table(cells: Sequence[Cell], store: Store) -> pd.DataFrame:
-    """One row per cell and epoch: coordinates, ``id``, ``epoch``, losses, ``metric``, ``score`` and every metric."""
+    """One row per cell and epoch: coordinates, ``id``, ``status``, ``epoch``, losses, ``score`` and every metric."""
 
     def epochs(record: Record) -> list[dict[str, Any]]:
         metric = record.outcome.metric
+        common = {"status": record.outcome.status, "metric": metric}
         return [
-            {"epoch": e.epoch, "train_loss": e.train_loss, "validation_loss": e.validation_loss,
-             "metric": metric, "score": e.metrics.get(metric)} | e.metrics
+            common
+            | {"epoch": e.epoch, "train_loss": e.train_loss, "validation_loss": e.validation_loss}
+            | {"score": e.metrics.get(metric)}
+            | e.metrics
             for e in record.outcome.epochs
-        ]  # fmt: skip
+        ]
 
-    columns: dict[str, Kind] = {"epoch": "count", "train_loss": "number", "validation_loss": "number",
+    columns: dict[str, Kind] = {"status": "text", "epoch": "count", "train_loss": "number", "validation_loss": "number",
                                 "metric": "text", "score": "number"}  # fmt: skip
     return _long(cells, _by_id(cells, store, epochs), columns)
 

@@ -22,11 +22,20 @@ from palimpsest.specs.study import Drawing, Study
 
 FIGURES = {
     "incremental": "incremental:incremental",
+    "localized": "localized:localized",
+    "single": "localized:single",
+    "permutation": "permutation:permutation",
+    "scatter": "scatter:scatter",
+    "comparison": "comparison:comparison",
+    "epochs": "epochs:epochs",
+    "schematic": "schematic:schematic",
 }
 """Where each kind of figure is: module and function, loaded when first drawn."""
 
 TABLES = {
     "summary": "tables:summary",
+    "correlations": "correlations:correlations",
+    "datasets": "tables:datasets",
 }
 
 DEFAULT_TABLES = (Drawing(kind="summary"),)

@@ -12,6 +12,9 @@ from palimpsest.errors import PalimpsestError, StoreError, UnknownName
 from palimpsest.figures.names import size_order
 from palimpsest.specs.study import parse_size, size_label
 
+POINT = ("preserved", "mode", "first", "block_size", "permutation", "layer", "head", "variant")
+"""The coordinates that tell an experiment's points apart."""
+
 
 def experiment(
     table: pd.DataFrame,
@@ -23,7 +26,8 @@ def experiment(
 ) -> pd.DataFrame:
     """The rows of one experiment: all parts of this kind that share a label, by default the first label there is.
 
-    Results under different protocols are never averaged: that is an error, which a label for each experiment mends.
+    Trials that differ in their protocol, epochs or seeds are never averaged: where two of them stand at the same point,
+    that is an error, which a label for each experiment mends.
     """
     rows = table[is_(table, "kind", kind)]
     if rows.empty:
@@ -34,14 +38,16 @@ def experiment(
         raise UnknownName(f"experiment of kind {kind}", label, labels)
     rows = rows[is_(rows, "experiment", label or labels[0])]
     if tasks is not None:
-        rows = rows[_among("task", tasks, rows["task"])]
+        rows = rows[among("task", tasks, rows["task"])]
     if sizes is not None:
-        rows = rows[_among("size", [size_label(parse_size(s)) for s in sizes], rows["size"])]
-    protocols = unique(rows["protocol"])
-    if len(protocols) > 1:
+        rows = rows[among("size", [size_label(parse_size(s)) for s in sizes], rows["size"])]
+    at_one_point = rows.groupby(["task", "size", "trial", *POINT], dropna=False)["id"].nunique()
+    if (at_one_point > 1).any():
+        protocols = unique(rows["protocol"])
         raise PalimpsestError(
-            f"the experiment {label or labels[0]!r} was run under several protocols ({', '.join(protocols)}), which "
-            "must not be averaged; give each experiment a label of its own, and the drawing the one it is about"
+            f"the experiment {label or labels[0]!r} has different trials at the same point (protocols: "
+            f"{', '.join(protocols)}), which must not be averaged; give each experiment a label of its own, "
+            "and the drawing the one it is about"
         )
     return rows
 
@@ -55,7 +61,8 @@ def is_(table: pd.DataFrame, column: str, value: str | int) -> pd.Series[bool]:
     return table[column].eq(value).fillna(False).astype(bool)
 
 
-def _among(what: str, asked: Iterable[str], column: pd.Series[str]) -> pd.Series[bool]:
+def among(what: str, asked: Iterable[str], column: pd.Series[str]) -> pd.Series[bool]:
+    """Which rows have one of the values asked for; an error names a value that no row has."""
     known = unique(column)
     for name in asked:
         if name not in known:
@@ -67,7 +74,7 @@ def one_size(rows: pd.DataFrame, size: str | int | float | None) -> tuple[pd.Dat
     """The rows of one size: the one asked for, or the largest."""
     known = sizes(rows)
     label = known[-1] if size is None else size_label(parse_size(size))
-    return rows[_among("size", [label], rows["size"])], label
+    return rows[among("size", [label], rows["size"])], label
 
 
 def unique(column: pd.Series[str]) -> list[str]:

@@ -114,11 +114,12 @@ def integer_axis(ax: Axes, low: int, high: int) -> None:
 
 
 def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str], title: str = "") -> None:
-    """One legend for all panels, above them."""
+    """One legend for all panels, above them, in as many columns as the figure is wide enough for."""
     if handles:
+        widest = 0.065 * max(map(len, labels)) + 0.6  # inches, at the legend's font size
         figure.legend(
-            list(handles), [legend_label(label) for label in labels], title=title or None,
-            loc="outside upper center", ncols=min(len(handles), 5), handlelength=2.4, columnspacing=1.4,
+            list(handles), [legend_label(label) for label in labels], title=title or None, loc="outside upper center",
+            ncols=max(1, min(len(handles), int(figure.get_figwidth() / widest))), handlelength=2.4, columnspacing=1.4,
         )  # fmt: skip
 
 

@@ -9,11 +9,9 @@ import pandas as pd
 
 from palimpsest.analysis.statistics import INTERVALS, summarise
 from palimpsest.figures import selection
-from palimpsest.figures.names import metric_name, short, size_order, span, task_name
+from palimpsest.figures.names import metric_name, printable, short, size_order, span, task_name
+from palimpsest.figures.selection import POINT
 from palimpsest.figures.text_table import TextTable, number
-
-POINT = ("preserved", "mode", "first", "block_size", "permutation", "layer", "head", "variant")
-"""The coordinates that tell an experiment's points apart."""
 
 
 def summary(
@@ -76,3 +74,15 @@ def point_name(row: dict[Any, Any]) -> str:
             return f"layer {row['layer']}, head {row['head']}"
         case _:
             return short(row["variant"])
+
+
+def datasets(datasets: Sequence[Sequence[Any]]) -> TextTable:
+    """The data sets of a study (Table 2), from rows of (task, train, validation, input, labels, metric)."""
+    names = ["task", "train", "validation", "input", "labels", "metric"]
+    data = pd.DataFrame([list(row) for row in datasets], columns=names)
+    shown = [
+        [task_name(task), f"{train:,}", f"{validation:,}", printable(kind), printable(labels), metric_name(metric)]
+        for task, train, validation, kind, labels, metric in datasets
+    ]
+    columns = ["Task", "Train", "Validation", "Input", "Labels", "Metric"]
+    return TextTable(columns, shown, data, right=frozenset({"Train", "Validation"}))

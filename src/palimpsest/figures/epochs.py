@@ -1,0 +1,77 @@
+"""Is training long enough: validation loss and score after every epoch (Appendix E)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from palimpsest.analysis.statistics import finished
+from palimpsest.errors import PalimpsestError
+from palimpsest.figures import selection, style
+from palimpsest.figures.names import metric_name, size_name, task_name
+
+
+@style.house_style
+def epochs(
+    table: pd.DataFrame,
+    epochs: pd.DataFrame,
+    *,
+    experiment: str | None = None,
+    tasks: Sequence[str] | None = None,
+    sizes: Sequence[str | int | float] | None = None,
+) -> Figure:
+    """Two rows of panels, loss above score; a column per task and size; a line per number of layers preserved.
+
+    Thin lines are single trials, thick ones their means.
+
+    Options: `experiment`, the label of the incremental experiment (by default the first); `tasks` and `sizes`, some of
+    its own.
+    """
+    rows = selection.experiment(table, "incremental", label=experiment, tasks=tasks, sizes=sizes)
+    selection.need_something(rows)
+    keys = ["experiment", "task", "size"]
+    long = epochs[selection.is_(epochs, "kind", "incremental") & finished(epochs)]
+    long = long.merge(rows[keys].drop_duplicates(), on=keys).drop_duplicates([*keys, "preserved", "id", "epoch"])
+    if long.empty:
+        raise PalimpsestError("the finished trials of this experiment have no epochs to be drawn")
+    columns = [(t, s) for t in selection.tasks(rows) for s in selection.sizes(rows[rows["task"] == t])]
+    preserved = sorted(int(k) for k in rows["preserved"].dropna().unique())
+    colors = dict(zip(preserved, style.shades(len(preserved)), strict=True))
+    figure = Figure(figsize=(max(2.3 * len(columns), 3.6), 4.8), layout=ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06))
+    grid = figure.subplots(2, len(columns), squeeze=False, sharex=True)
+    handles: dict[int, Any] = {}
+    for column, (task, size) in enumerate(columns):
+        here = long[selection.is_(long, "task", task) & selection.is_(long, "size", size)]
+        metric = metric_name(selection.metric(here))
+        for ax, value, name in zip(
+            grid[:, column], ("validation_loss", "score"), ("Validation loss", metric), strict=True
+        ):
+            for i, k in enumerate(preserved):
+                runs = here[selection.is_(here, "preserved", k)].pivot_table(index="epoch", columns="id", values=value)
+                if runs.empty:
+                    continue
+                x = runs.index.to_numpy(dtype=float)
+                ax.plot(x, runs.to_numpy(dtype=np.float64), color=colors[k], linewidth=0.6, alpha=0.6, zorder=2)
+                (handles[k],) = ax.plot(
+                    x, runs.mean(axis=1).to_numpy(dtype=np.float64),
+                    color=colors[k], linewidth=2, marker=style.MARKERS[i % len(style.MARKERS)], zorder=3,
+                )  # fmt: skip
+            ax.set_ylabel(style.literal(name))
+        grid[0, column].set_title(f"{style.literal(task_name(task))}, {size}")
+        grid[1, column].set_xlabel("Epoch")
+        style.integer_axis(grid[1, column], 1, int(long["epoch"].max()))
+    order = sorted(handles)
+    style.legend(figure, [handles[k] for k in order], [str(k) for k in order], title="Layers preserved (k)")
+    runs_per_line = long.groupby([*keys, "preserved"])["id"].nunique()
+    low, high = int(runs_per_line.min()), int(runs_per_line.max())
+    count = f"n = {low}" if low == high else f"n = {low} to {high}"
+    what = "" if len({size for _, size in columns}) > 1 else size_name(columns[0][1])
+    style.footnote(
+        figure, what, f"thin lines: single trials; thick lines: their mean ({count})", selection.missing_note(rows)
+    )
+    return figure
