@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from palimpsest.specs.expansion import EncoderIdentity
 BUILT_IN = {"pocket": Path(__file__).parent / "pocket"}
 
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
+_VOCABULARIES = ("vocab.txt", "vocab.json", "merges.txt")  # of tokenizers without a tokenizer.json
 
 
 @dataclass(frozen=True)
@@ -27,61 +29,84 @@ class Located:
     directory: Path | None
     revision: str | None = None
 
-    @property
-    def source(self) -> str:
-        return str(self.directory) if self.directory else self.name
-
 
 def locate(ref: str) -> Located:
     """A built-in name, a directory, or a hub name with an optional ``@revision``."""
     if ref in BUILT_IN:
         return Located(ref, BUILT_IN[ref])
-    path = Path(ref).expanduser()
-    if path.is_dir():
-        return Located(path.resolve().name, path.resolve())
-    if ref.startswith((".", "/", "~")) or ref.count("/") > 1 or os.sep * 2 in ref:
-        raise EncoderError(f"there is no encoder directory {ref}")
+    try:
+        path = Path(ref).expanduser()
+        if ref and path.is_dir():
+            return Located(path.resolve().name, path.resolve())
+    except (OSError, RuntimeError) as error:  # no permission, a name that is too long, nobody's home directory
+        raise EncoderError(f"there is no encoder directory {ref[:200]} ({error})") from None
+    if not ref or ref.startswith((".", "/", "~")) or ref.count("/") > 1:
+        raise EncoderError(f"there is no encoder directory {ref!r}")
     name, _, revision = ref.partition("@")
     return Located(name, None, revision or None)
 
 
 def read_config(located: Located) -> dict[str, Any]:
     """The encoder's config.json, from its directory or from the hub."""
-    if located.directory:
-        path = located.directory / "config.json"
-        if not path.is_file():
-            raise EncoderError(f"{located.directory} is no Hugging Face checkpoint: it has no config.json")
-    else:
-        from huggingface_hub import hf_hub_download
-        from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
-        try:
-            path = Path(
-                hf_hub_download(
-                    located.name, "config.json", revision=located.revision, endpoint=os.environ.get("HF_ENDPOINT")
-                )
-            )
-        except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-            reason = str(error).strip().splitlines()
-            raise EncoderError(
-                f"cannot get the encoder {located.name!r} from the Hugging Face hub "
-                f"({reason[0] if reason else type(error).__name__}). Give a local checkpoint directory, "
-                f"or one of the built-in encoders: {', '.join(BUILT_IN)}."
-            ) from None
+    path = (located.directory or fetch(located, ("config.json",))) / "config.json"
+    if not path.is_file():
+        raise EncoderError(f"{located.directory or located.name} is no Hugging Face checkpoint: it has no config.json")
     try:
         config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise EncoderError(f"cannot read {path}: {error}") from None
+    if not isinstance(config, dict):
+        raise EncoderError(f"{path} does not describe an encoder: it is no mapping")
     return config
+
+
+def fetch(located: Located, patterns: tuple[str, ...]) -> Path:
+    """The directory in the hub's own cache that has these files, downloaded where it did not have them.
+
+    HF_ENDPOINT, HF_HUB_CACHE and HF_HUB_OFFLINE count as they are now, not as they were when huggingface_hub was
+    imported.
+    """
+    from huggingface_hub import snapshot_download
+
+    endpoint = os.environ.get("HF_ENDPOINT") or None
+    try:
+        return Path(
+            snapshot_download(
+                located.name,
+                revision=located.revision,
+                allow_patterns=list(patterns),
+                endpoint=endpoint,
+                cache_dir=os.environ.get("HF_HUB_CACHE") or None,
+                local_files_only=os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"},
+            )
+        )
+    except Exception as error:  # the hub's errors and those of its HTTP client have no base in common
+        reason = str(error).strip().splitlines()
+        raise EncoderError(
+            f"cannot get the encoder {located.name!r} from {endpoint or 'the Hugging Face hub'} "
+            f"({reason[0] if reason else type(error).__name__}). Give a local checkpoint directory, "
+            f"or one of the built-in encoders: {', '.join(BUILT_IN)}."
+        ) from error
 
 
 def anatomy_of(config: dict[str, Any], name: str) -> Anatomy:
     """The anatomy that a config.json describes."""
-    family = family_of(str(config.get("model_type")), name)
-    # Missing keys mean BERT's own defaults, which config.json may leave out.
-    depth = int(config.get(family.depth_key, config.get("num_hidden_layers", 12)))
-    heads = int(config.get(family.heads_key, config.get("num_attention_heads", 12)))
-    hidden = int(config.get("hidden_size", config.get("dim", 768)))
+    if "model_type" not in config:
+        raise EncoderError(f"{name}: its config.json names no model_type, so its architecture is not known")
+    family = family_of(str(config["model_type"]), name)
+
+    def number(*keys: str, default: int) -> int:
+        key = next((key for key in keys if key in config), "")
+        value = config.get(key, default)  # config.json may leave out what is BERT's own default
+        if type(value) is not int or value < 1:
+            raise EncoderError(f"{name}: its config.json has {key}: {value!r}, where a positive number should be")
+        return value
+
+    depth = number(family.depth_key, "num_hidden_layers", default=12)
+    heads = number(family.heads_key, "num_attention_heads", default=12)
+    hidden = number("hidden_size", "dim", default=768)
+    if hidden % heads:
+        raise EncoderError(f"{name}: its config.json has {heads} heads, which do not divide a width of {hidden}")
     return Anatomy(family, depth, heads, hidden)
 
 
@@ -93,20 +118,38 @@ def identify(ref: str) -> EncoderIdentity:
     """
     located = locate(ref)
     anatomy = anatomy_of(read_config(located), located.name)
-    weights = _fingerprint(located.directory) if located.directory else located.revision
+    weights = _fingerprint(tuple(_stamped(located.directory))) if located.directory else located.revision
     return EncoderIdentity(located.name, weights, anatomy.depth, anatomy.heads)
 
 
-@lru_cache(maxsize=32)
-def _fingerprint(directory: Path) -> str:
-    digest = hashlib.blake2b(digest_size=8)
-    names = [n for n in _WEIGHTS if (directory / n).is_file()]
-    if not names:
-        raise EncoderError(f"{directory} has no weights ({' or '.join(_WEIGHTS[:1] + _WEIGHTS[2:3])})")
-    shards = sorted(directory.glob("model-*.safetensors")) if names[0].endswith(".index.json") else []
-    for path in [directory / names[0], *shards, directory / "config.json", directory / "tokenizer.json"]:
+def weight_files(directory: Path) -> list[Path]:
+    """The files that a checkpoint's weights are read from; where there are several kinds, the safest."""
+    for name in _WEIGHTS:
+        if (directory / name).is_file():
+            stem, _, ending = name.removesuffix(".index.json").partition(".")
+            shards = directory.glob(f"{stem}-*.{ending}") if name.endswith(".index.json") else ()
+            return [directory / name, *sorted(shards)]
+    raise EncoderError(f"{directory} has no weights (model.safetensors or pytorch_model.bin)")
+
+
+def _stamped(directory: Path) -> Iterator[tuple[Path, int, int]]:
+    """The files that make an encoder what it is, with size and time: a long session sees them change."""
+    tokenizer = directory / "tokenizer.json"
+    vocabulary = [tokenizer] if tokenizer.is_file() else [directory / name for name in _VOCABULARIES]
+    for path in [*weight_files(directory), directory / "config.json", *vocabulary]:
         if path.is_file():
+            status = path.stat()
+            yield path, status.st_size, status.st_mtime_ns
+
+
+@lru_cache(maxsize=32)
+def _fingerprint(files: tuple[tuple[Path, int, int], ...]) -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    for path, _, _ in files:
+        try:
             with path.open("rb") as file:
                 while block := file.read(1 << 22):
                     digest.update(block)
+        except OSError as error:
+            raise EncoderError(f"cannot read {path}: {error.strerror}") from None
     return digest.hexdigest()

@@ -6,12 +6,14 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
 
 from palimpsest.encoders.anatomy import Anatomy
-from palimpsest.encoders.identity import anatomy_of, identify, locate, read_config
+from palimpsest.encoders.identity import Located, anatomy_of, fetch, identify, locate, read_config, weight_files
 from palimpsest.errors import EncoderError
 from palimpsest.specs.expansion import EncoderIdentity
 
@@ -46,32 +48,59 @@ class Encoder:
         return copy.deepcopy(self.model)
 
 
-@lru_cache(maxsize=4)
+_READ = ("config.json", "tokenizer*.json", "special_tokens_map.json", "added_tokens.json", "vocab.*", "merges.txt")
+_SAFE, _PICKLED = ("model*.safetensors", "model.safetensors.index.json"), ("pytorch_model*.bin*",)
+
+
 def load(ref: str) -> Encoder:
-    """An encoder by built-in name, directory or hub name. Weights come from safetensors, or with weights_only."""
+    """An encoder by built-in name, directory or hub name; the same object when asked for again.
+
+    Weights come from safetensors, or with weights_only: nothing in a checkpoint is executed.
+    """
+    return _load(locate(ref), identify(ref))
+
+
+@lru_cache(maxsize=4)
+def _load(located: Located, identity: EncoderIdentity) -> Encoder:
     from transformers import AutoModel, AutoTokenizer
     from transformers.utils import logging
 
-    located = locate(ref)
     anatomy = anatomy_of(read_config(located), located.name)
-    where: dict[str, Any] = {"revision": located.revision} if located.revision else {}
-    verbosity = logging.get_verbosity()
+    directory = located.directory or _download(located)
+    verbosity, progress = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()  # a pooler or head that a checkpoint lacks is expected, and said in our own words
     logging.disable_progress_bar()
     try:
-        tokenizer = AutoTokenizer.from_pretrained(located.source, use_fast=True, **where)
-        model, info = AutoModel.from_pretrained(located.source, dtype=torch.float32, output_loading_info=True, **where)
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        tokenizer = AutoTokenizer.from_pretrained(directory, use_fast=True, trust_remote_code=False)
+        model, info = AutoModel.from_pretrained(
+            directory, dtype=torch.float32, output_loading_info=True, trust_remote_code=False
+        )
+    except UnpicklingError as error:
+        raise EncoderError(
+            f"the weights in {directory} are damaged, or pickled with more in them than tensors: nothing in a checkpoint "
+            "is executed. Save them as safetensors where you trust them."
+        ) from error
+    except Exception as error:  # what a broken checkpoint raises depends on the library that trips over it
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise EncoderError(f"cannot load the encoder {ref}: {reason}") from error
+        raise EncoderError(f"cannot load the encoder {directory} ({type(error).__name__}: {reason})") from error
     finally:
         logging.set_verbosity(verbosity)
+        if progress:
+            logging.enable_progress_bar()
     missing = sorted(str(k) for k in info["missing_keys"])
     has_pooler = anatomy.family.pooler is not None and not any("pooler" in k for k in missing)
     broken = [k for k in missing if "pooler" not in k and not k.endswith("position_ids")]
     if broken:
         raise EncoderError(
-            f"the checkpoint {ref} lacks {len(broken)} of the weights of a {model.config.model_type}: {', '.join(broken[:3])}"
-            f"{', …' if len(broken) > 3 else ''}. A pretrained encoder must be complete."
+            f"the checkpoint {directory} lacks {len(broken)} of the weights of a {model.config.model_type}: "
+            f"{', '.join(broken[:3])}{', …' if len(broken) > 3 else ''}. A pretrained encoder must be complete."
         )
-    return Encoder(identify(ref), model.eval(), tokenizer, anatomy, has_pooler)
+    return Encoder(identity, model.eval(), tokenizer, anatomy, has_pooler)
+
+
+def _download(located: Located) -> Path:
+    directory = fetch(located, (*_READ, *_SAFE))
+    if not any(directory.glob(_SAFE[0])):
+        directory = fetch(located, (*_READ, *_PICKLED))
+    weight_files(directory)
+    return directory
