@@ -77,8 +77,8 @@ def _load(located: Located, identity: EncoderIdentity) -> Encoder:
         )
     except UnpicklingError as error:
         raise EncoderError(
-            f"the weights in {directory} are damaged, or pickled with more in them than tensors: nothing in a checkpoint "
-            "is executed. Save them as safetensors where you trust them."
+            f"the weights in {directory} are damaged, or pickled with more in them than tensors: nothing in a "
+            "checkpoint is executed. Save them as safetensors where you trust them."
         ) from error
     except Exception as error:  # what a broken checkpoint raises depends on the library that trips over it
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
