@@ -126,9 +126,13 @@ def test_long_and_broken_names_are_shortened(tables: Any) -> None:
     assert len(title) <= 40
 
 
-def test_missing_material_is_named(tables: Any) -> None:
+def test_material_besides_the_table(tables: Any) -> None:
     made = tables(STUDY, depth=2)
-    needy = [kind for kind in FIGURES if kind == "epochs"]
-    for kind in needy:
-        with pytest.raises(PalimpsestError, match="drawn from epochs, which were not given"):
-            figure_of(made.table, Drawing(kind=kind))
+    with pytest.raises(PalimpsestError, match="the figure epochs is drawn from epochs, which were not given"):
+        figure_of(made.table, Drawing(kind="epochs"))
+    assert len(figure_of(made.table, Drawing(kind="epochs"), epochs=made.epochs).axes) == 2
+    assert len(figure_of(made.table, Drawing(kind="epochs"), epochs=lambda: made.epochs).axes) == 2
+    # What a kind does not need is not computed.
+    figure_of(made.table, Drawing(kind="incremental"), epochs=lambda: pytest.fail("not needed"))
+    rows = [("sst2", 67349, 872, "sentence", "negative, positive", "accuracy")]
+    assert table_of(made.table, Drawing(kind="datasets"), datasets=rows).rows[0][0] == "SST-2"

@@ -42,7 +42,7 @@ def permutation(
     rows, label = selection.one_size(rows, size)
     done = selection.need_something(rows)
     names = selection.tasks(rows)
-    figure, axes = style.panels(len(names), width=2.0, height=2.7, most=6)
+    figure, axes = style.panels(len(names), width=2.0, height=3.0, most=6)
     handles: dict[str, Any] = {
         "one permutation": Line2D([], [], linestyle="", marker="o", markerfacecolor="none", color=style.ORANGE),
         "density": Patch(color=style.ORANGE, alpha=0.25, linewidth=0),
