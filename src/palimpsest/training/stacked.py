@@ -1,0 +1,271 @@
+"""The stacked engine: T trials of one architecture trained in one program.
+
+The unmodified Hugging Face network is vmapped over the weights of T trials, stacked in front. Weights, examples, order,
+dropout stream, learning rates, clipping and number of steps are each trial's own, so a trial's result does not depend
+on what it is packed with, beyond rounding. On a GPU the working weights are bf16 copies of fp32 masters, and a whole
+step (gather, forward, backward, Adam) is one CUDA graph per padded length: nothing is copied or waited for in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.func import functional_call, grad_and_value, vmap
+
+from palimpsest.training.adam import HostAdam, StackedAdam
+from palimpsest.training.batches import Padded, padded_length
+from palimpsest.training.data import Data
+from palimpsest.training.evaluation import Evaluation, chunks, curve, epochs_of, evaluate, failure
+from palimpsest.training.layout import Layout, Vocabulary, lay_out, vocabulary, whole_vocabulary
+from palimpsest.training.network import Batch, Network, batch_loss
+from palimpsest.training.outcome import Outcome
+from palimpsest.training.preparation import Prepared
+
+_EVALUATION_TOKENS = {"cpu": 4096, "cuda": 131_072}  # tokens of all trials together in one evaluation batch
+
+
+@dataclass(frozen=True, eq=False)
+class Pack:
+    """T prepared trials that may be stacked: same encoder, task, and shape of network and batch."""
+
+    trials: Sequence[Prepared]
+    data: Data
+    rows: npt.NDArray[np.int64]  # [T, steps, batch], -1 where a trial has no example or has ended
+    rates: npt.NDArray[np.float64]  # [T, steps], 0 where a trial has ended
+    keys: npt.NDArray[np.int32]  # [T, steps, 2]
+    lengths: tuple[int, ...]  # steps of each trial
+    boundaries: frozenset[int]  # steps after which some trial has ended an epoch
+
+    @property
+    def steps(self) -> int:
+        return int(self.rows.shape[1])
+
+
+def assemble(trials: Sequence[Prepared], data: Data) -> Pack:
+    """Lay the trials' schedules side by side."""
+    each = [p.training_rows(data.window_owners) for p in trials]
+    steps, batch = max(len(r) for r in each), each[0].shape[1]
+    rows = np.full((len(trials), steps, batch), -1, dtype=np.int64)
+    rates = np.zeros((len(trials), steps))
+    keys = np.zeros((len(trials), steps, 2), dtype=np.int32)
+    boundaries: set[int] = set()
+    for t, (prepared, own) in enumerate(zip(trials, each, strict=True)):
+        rows[t, : len(own)] = own
+        rates[t, : len(own)] = prepared.rates(len(own))
+        keys[t, : len(own)] = prepared.dropout_keys(len(own))
+        per_epoch = len(own) // prepared.protocol.epochs
+        boundaries |= set(range(per_epoch, len(own) + 1, per_epoch))
+    return Pack(trials, data, rows, rates, keys, tuple(len(r) for r in each), frozenset(boundaries))
+
+
+class Stack:
+    """The network and the stacked weights of a pack on a device."""
+
+    def __init__(self, pack: Pack, device: torch.device) -> None:
+        first = pack.trials[0]
+        self.pack, self.device = pack, device
+        self.kind = first.task.kind
+        self.limit, self.padding = first.protocol.max_length, first.protocol.padding
+        self.network = Network(first.encoder, first.task.kind, first.outputs, first.protocol).to(device)
+        self.training, self.validation = pack.data.on(device)
+        family = first.encoder.anatomy.family
+        self.word = f"encoder.{family.word_embeddings}"
+        self.vocabulary = self._vocabulary()
+        shapes = {name: tuple(p.shape) for name, p in self.network.named_parameters()}
+        shapes[self.word] = (len(self.vocabulary.trained), *shapes[self.word][1:])
+        self.layout: Layout = lay_out(shapes, first.encoder.anatomy)
+        self.weights = torch.zeros(len(pack.trials), self.layout.width, device=device)
+        self.frozen_words = first.encoder.state[family.word_embeddings].to(device)[self.vocabulary.frozen]
+
+    def _vocabulary(self) -> Vocabulary:
+        first, data = self.pack.trials[0], self.pack.data
+        size = first.encoder.state[first.encoder.anatomy.family.word_embeddings].shape[0]
+        if first.protocol.weight_decay:
+            return whole_vocabulary(size, self.device)
+        rows = [r[r >= 0] for r in self.pack.rows]
+        return vocabulary(data.train, rows, data.validation, size, data.pad_id, self.device)
+
+    def load(self) -> None:
+        """Write every trial's initial weights into its row."""
+        views = self.layout.views(self.weights)
+        pretrained = {name: w.to(self.device) for name, w in self.pack.trials[0].encoder.state.items()}
+        for t, prepared in enumerate(self.pack.trials):
+            state = prepared.initial_state(pretrained)
+            for name, view in views.items():
+                view[t] = state[name][self.vocabulary.trained] if name == self.word else state[name]
+
+    def renumber(self, batch: Batch) -> Batch:
+        """Token ids → rows of the trained word embeddings."""
+        return batch._replace(ids=self.vocabulary.number[batch.ids].long())
+
+    def gradients(
+        self, weights: dict[str, torch.Tensor], batch: Batch, keys: torch.Tensor
+    ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+        """Gradients and losses [T] of all trials at one step."""
+
+        def loss(own: dict[str, torch.Tensor], examples: Batch, key: torch.Tensor) -> torch.Tensor:
+            logits = functional_call(self.network, own, (examples.ids, examples.types, examples.mask, key))
+            return batch_loss(logits, examples, self.kind)
+
+        result: tuple[dict[str, torch.Tensor], torch.Tensor] = vmap(grad_and_value(loss))(weights, batch, keys)
+        return result
+
+    @torch.no_grad()
+    def predict(self, weights: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Logits of all trials on the validation set, on the host: [T, n, …]."""
+        self.network.eval()
+        padded: Padded = self.validation
+        n, trials = len(self.pack.data.validation), len(self.weights)
+        dtype = weights[self.word].dtype
+        frozen = self.frozen_words.to(dtype).expand(trials, -1, -1)
+        table = {**weights, self.word: torch.cat([weights[self.word], frozen], dim=1)}
+        outputs = self.network.head.out_features
+        shape = (trials, n, padded.ids.shape[1], 2) if self.kind == "spans" else (trials, n, outputs)
+        result = torch.full(shape, -1e4)
+        typical = padded_length(int(np.median(padded.host_lengths[:-1])), self.limit, self.padding)
+        size = max(1, _EVALUATION_TOKENS[self.device.type] // (trials * typical))
+
+        def forward(own: dict[str, torch.Tensor], batch: Batch) -> torch.Tensor:
+            logits: torch.Tensor = functional_call(self.network, own, (batch.ids, batch.types, batch.mask))
+            return logits
+
+        for rows, length in chunks(padded, size, self.limit):
+            batch = self.renumber(padded.take(torch.as_tensor(rows, device=self.device), length))
+            logits = vmap(forward, in_dims=(0, None))(table, batch).float().cpu()
+            if self.kind == "spans":
+                result[:, rows, : logits.shape[2]] = logits
+            else:
+                result[:, rows] = logits
+        return result
+
+
+def train(
+    trials: Sequence[Prepared],
+    data: Data,
+    device: torch.device | str = "cpu",
+    on_step: Callable[[int, int], None] | None = None,
+    on_finish: Callable[[Prepared, Outcome], None] | None = None,
+) -> list[Outcome]:
+    """Finetune a pack of trials. `on_step(step, running)` after each step; `on_finish` as each trial ends."""
+    device = torch.device(device)
+    pack = assemble(trials, data)
+    stack = Stack(pack, device)
+    if device.type == "cuda":
+        from palimpsest.training.graphs import GraphStepper
+
+        stepper: Stepper = GraphStepper(stack)
+    else:
+        stepper = HostStepper(stack)
+    ledger = _Ledger(pack, on_finish)
+    for step in range(pack.steps):
+        stepper.advance(step)
+        if on_step:
+            on_step(step + 1, sum(length > step for length in pack.lengths))
+        if step + 1 in pack.boundaries:
+            ledger.note(step + 1, stepper.losses(), lambda: stack.predict(stepper.working()))
+    return ledger.outcomes()
+
+
+class Stepper:
+    """How one step is computed on a kind of device."""
+
+    def advance(self, step: int) -> None:
+        raise NotImplementedError
+
+    def losses(self) -> npt.NDArray[np.float64]:
+        """Training losses so far, [T, steps]."""
+        raise NotImplementedError
+
+    def working(self) -> dict[str, torch.Tensor]:
+        """The weights that the network computes with, as views [T, …]."""
+        raise NotImplementedError
+
+
+class HostStepper(Stepper):
+    """On a CPU: fp32, step by step."""
+
+    def __init__(self, stack: Stack) -> None:
+        pack = stack.pack
+        self.stack = stack
+        stack.load()
+        self._views = stack.layout.views(stack.weights)
+        self._optimizer: StackedAdam = HostAdam(
+            stack.weights, stack.layout, pack.trials[0].protocol, pack.rates,
+            [p.layer_rates() for p in pack.trials], [p.protocol.clip for p in pack.trials], pack.lengths,
+        )  # fmt: skip
+        self._gradients = stack.layout.views(self._optimizer.gradients)
+        self._losses = np.full((len(pack.trials), pack.steps), np.nan)
+
+    def advance(self, step: int) -> None:
+        stack, pack = self.stack, self.stack.pack
+        stack.network.train()
+        rows = pack.rows[:, step]
+        length = padded_length(stack.training.longest(rows), stack.limit, stack.padding)
+        batch = stack.renumber(stack.training.take(torch.as_tensor(rows), length))
+        gradients, losses = stack.gradients(self._views, batch, torch.as_tensor(pack.keys[:, step]))
+        for name, gradient in gradients.items():
+            self._gradients[name].copy_(gradient)
+        self._losses[:, step] = losses.numpy()
+        self._optimizer.step(step)
+
+    def losses(self) -> npt.NDArray[np.float64]:
+        return self._losses
+
+    def working(self) -> dict[str, torch.Tensor]:
+        return self._views
+
+
+class _Ledger:
+    """Collects what each trial of a pack is worth, and closes its account when it ends."""
+
+    def __init__(self, pack: Pack, on_finish: Callable[[Prepared, Outcome], None] | None) -> None:
+        self._pack, self._on_finish = pack, on_finish
+        self._evaluations: list[list[Evaluation]] = [[] for _ in pack.trials]
+        self._outcomes: dict[int, Outcome] = {}
+
+    def note(self, step: int, losses: npt.NDArray[np.float64], predict: Callable[[], torch.Tensor]) -> None:
+        """After `step` steps: evaluate the trials that have just ended an epoch."""
+        due = []
+        for t, prepared in enumerate(self._pack.trials):
+            length = self._pack.lengths[t]
+            if t in self._outcomes or step > length or step % (length // prepared.protocol.epochs):
+                continue
+            bad = np.flatnonzero(~np.isfinite(losses[t, :step]))
+            if len(bad):
+                reason = f"the training loss became {losses[t, bad[0]]} at step {bad[0] + 1}"
+                self._close(t, failure(reason, prepared.task.metrics[0], losses[t, : bad[0]]))
+            else:
+                due.append(t)
+        if not due:
+            return
+        logits = predict()
+        for t in due:
+            prepared = self._pack.trials[t]
+            self._evaluations[t].append(evaluate(prepared.task, self._pack.data.validation, logits[t]))
+            if step == self._pack.lengths[t]:
+                self._close(t, self._finished(t, losses[t, :step]))
+
+    def _finished(self, t: int, losses: npt.NDArray[np.float64]) -> Outcome:
+        prepared, last = self._pack.trials[t], self._evaluations[t][-1]
+        return Outcome(
+            status="finished",
+            metric=prepared.task.metrics[0],
+            metrics=last.metrics,
+            epochs=epochs_of(losses, self._evaluations[t]),
+            curve=curve(losses),
+            predictions=last.predictions,
+            train_examples=len(prepared.examples),
+            steps=self._pack.lengths[t],
+        )
+
+    def _close(self, t: int, outcome: Outcome) -> None:
+        self._outcomes[t] = outcome
+        if self._on_finish:
+            self._on_finish(self._pack.trials[t], outcome)
+
+    def outcomes(self) -> list[Outcome]:
+        return [self._outcomes[t] for t in range(len(self._pack.trials))]
