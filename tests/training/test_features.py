@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -190,6 +192,16 @@ def test_a_cache_that_cannot_be_written(
     monkeypatch.setenv("PALIMPSEST_CACHE", str(cache / "file"))
     with pytest.raises(TrainingError, match="PALIMPSEST_CACHE"):
         features(tiny_encoder, tiny_data)
+
+
+def test_a_full_disk(tiny_encoder: Encoder, tiny_data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(TrainingError, match="No space left on device"):
+        features(tiny_encoder, tiny_data)
+    assert list(cache_directory().iterdir()) == []
 
 
 def test_writing_to_features_does_not_reach_the_cache(tiny_encoder: Encoder, tiny_data: Data) -> None:

@@ -8,6 +8,7 @@ and may be deleted at any time.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -233,9 +234,7 @@ def _new(
         try:
             folder.mkdir(parents=True, exist_ok=True)
             array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
-            if hasattr(os, "posix_fallocate"):
-                with path.open("r+b") as file:
-                    os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+            _reserve(path)
         except OSError as error:
             gigabytes = math.prod(shape) * dtype.itemsize / 1e9
             raise TrainingError(
@@ -249,3 +248,15 @@ def _new(
     finally:
         if path.exists():
             path.unlink()
+
+
+def _reserve(path: Path) -> None:
+    """Take the disk space of a file that is still full of holes, where the file system can."""
+    if not hasattr(os, "posix_fallocate"):
+        return
+    with path.open("r+b") as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+                raise

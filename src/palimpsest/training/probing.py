@@ -116,9 +116,10 @@ class _Stack:
         self.validation = [torch.as_tensor(found[s].validation[k]).to(device) for s, k in slabs]
         self.slab_of = np.array(slab_of)
         self.goals, self.validation_goals = (self._goals(e.targets) for e in (data.train, data.validation))
-        heads = [a.prepared.head_state() for a in self.accounts]
-        head = [torch.cat([h["head.weight"], h["head.bias"][:, None]], 1) for h in heads]
-        self.weights = torch.stack(head).to(device)
+        pretrained = trials[0].encoder.state
+        heads = [a.prepared.head_state(pretrained) for a in self.accounts]
+        joined = [torch.cat([h["head.weight"], h["head.bias"][:, None]], 1) for h in heads]
+        self.weights = torch.stack(joined).to(device)
         self.first, self.second = torch.zeros_like(self.weights), torch.zeros_like(self.weights)
         self.clips = [a.prepared.protocol.clip for a in self.accounts]
         self.stream = Stream()
@@ -171,11 +172,9 @@ class _Stack:
         for end in sorted({self.accounts[p].per_epoch for p in running}):
             places = [n for n, p in enumerate(running) if self.accounts[p].per_epoch >= end]
             active = [running[n] for n in places]
+            where = torch.as_tensor(places, device=self.device)
             for step, step_losses in enumerate(self._stretch(epoch, active, begin, end), begin):
-                if len(places) == len(running):
-                    losses[step] = step_losses
-                else:
-                    losses[step, places] = step_losses
+                losses[step].index_copy_(0, where, step_losses)
                 self._done += 1
                 if on_step:
                     on_step(self._done, len(running))
@@ -341,7 +340,10 @@ class _Bank:
         if device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(device)
             if sum(slab.nbytes for slab in self._slabs) < _RESIDENT * free:
-                self._resident = torch.stack([slab.to(device) for slab in self._slabs])
+                first = self._slabs[0]
+                self._resident = torch.empty(len(slabs), *first.shape, dtype=first.dtype, device=device)
+                for n, slab in enumerate(self._slabs):
+                    self._resident[n] = slab
 
     def take(self, rows: torch.Tensor, probes: list[int]) -> torch.Tensor:
         """The features of rows [S, P, B] for these probes, [S, P, B, hidden + 1]; the last column is all ones."""
