@@ -316,7 +316,7 @@ SCALARS = st.one_of(
     st.binary(max_size=3), st.sampled_from(WORDS.split()),
 )  # fmt: skip
 KEYS = """name tasks experiments kind protocol sizes trials epochs preserved layers heads variants figures options
-    extends initialiser learning_rate std hold mode label default train text validation order encoder frozen_layers labels"""
+    extends initialiser learning_rate std hold mode label default train text validation order encoder labels"""
 ANYTHING = st.recursive(
     SCALARS,
     lambda inner: (

@@ -1,92 +1,19 @@
-"""The hub, played by a server on this machine that speaks as much of its protocol as downloads need."""
+"""Tasks from the hub, played by a server on this machine."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from hub_server import Hub
 
 from palimpsest.errors import DataError
 from palimpsest.tasks import registry
 from palimpsest.tasks.base import Answers
 from palimpsest.tasks.known import KNOWN
-
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
-
-
-class Hub:
-    """Dataset repositories as {repository: {path: bytes}}, and what was asked for."""
-
-    def __init__(self) -> None:
-        self.repos: dict[str, dict[str, bytes]] = {}
-        self.asked: list[str] = []
-        hub = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, format: str, *args: object) -> None:
-                del format, args
-
-            def do_HEAD(self) -> None:
-                self.answer(body=False)
-
-            def do_GET(self) -> None:
-                self.answer(body=True)
-
-            def answer(self, body: bool) -> None:
-                path = self.path.partition("?")[0]
-                hub.asked.append(f"{self.command} {path}")
-                for repo, files in hub.repos.items():
-                    if path == f"/api/datasets/{repo}/revision/main":
-                        listing = {"id": repo, "sha": COMMIT, "siblings": [{"rfilename": f} for f in files]}
-                        return self.send(json.dumps(listing).encode(), body)
-                    if path == f"/api/datasets/{repo}/tree/{COMMIT}":
-                        tree = [
-                            {"type": "file", "path": f, "size": len(raw), "oid": hashlib.sha1(raw).hexdigest()}
-                            for f, raw in files.items()
-                        ]
-                        return self.send(json.dumps(tree).encode(), body)
-                    for revision in ("main", COMMIT):
-                        file = path.removeprefix(f"/datasets/{repo}/resolve/{revision}/")
-                        if file != path and file in files:
-                            return self.send(files[file], body)
-                return self.send(b"{}", body, 404)
-
-            def send(self, raw: bytes, body: bool, status: int = 200) -> None:
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(raw)))
-                self.send_header("X-Repo-Commit", COMMIT)
-                self.send_header("ETag", f'"{hashlib.sha1(raw).hexdigest()}"')
-                self.end_headers()
-                if body:
-                    self.wfile.write(raw)
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02})
-        self.thread.start()
-
-    @property
-    def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_port}"
-
-    def put(self, repo: str, path: str, table: dict[str, object]) -> None:
-        sink = pa.BufferOutputStream()
-        pq.write_table(pa.table(table), sink)
-        self.repos.setdefault(repo, {})[path] = sink.getvalue().to_pybytes()
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
 
 
 @pytest.fixture
