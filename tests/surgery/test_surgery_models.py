@@ -1,0 +1,115 @@
+"""Surgery on Hugging Face models, in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from families import config_of, model_of, noisy
+
+from palimpsest.errors import EncoderError, PalimpsestError, SurgeryError
+from palimpsest.specs.protocol import Initialiser
+from palimpsest.surgery.models import permute_layers, reinitialize
+
+
+def make(name: str) -> Any:
+    import transformers
+
+    family = name.split("For")[0].removesuffix("Model").lower()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return noisy(getattr(transformers, name)(config_of(family)))
+
+
+MODELS = (
+    "BertModel", "BertForSequenceClassification", "BertForMaskedLM", "BertForQuestionAnswering", "RobertaModel",
+    "ElectraForSequenceClassification", "DistilBertModel", "DistilBertForSequenceClassification", "MPNetModel",
+    "MPNetForSequenceClassification",
+)  # fmt: skip
+
+
+def snapshot(model: Any) -> dict[str, torch.Tensor]:
+    return {name: p.detach().clone() for name, p in model.named_parameters()}
+
+
+def changed(model: Any, before: dict[str, torch.Tensor]) -> set[str]:
+    return {name for name, p in model.named_parameters() if not torch.equal(p, before[name])}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_layers(name: str) -> None:
+    model = make(name)
+    before = snapshot(model)
+    identities = {n: id(p) for n, p in model.named_parameters()}
+    assert reinitialize(model, layers=[2, 3]) is model
+    assert changed(model, before) == {n for n in before if "layer.1." in n or "layer.2." in n}
+    assert {n: id(p) for n, p in model.named_parameters()} == identities
+    assert all(p.requires_grad for p in model.parameters())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_heads(name: str) -> None:
+    model = make(name)
+    before = snapshot(model)
+    reinitialize(model, heads=[(1, 2)])
+    touched = changed(model, before)
+    assert len(touched) == 7
+    assert all("layer.0." in n for n in touched)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_permutation(name: str) -> None:
+    model = make(name)
+    before = snapshot(model)
+    permute_layers(model, [2, 3, 1])
+    for n, p in model.named_parameters():
+        source = n
+        for at, comes_from in ((0, 1), (1, 2), (2, 0)):
+            if f"layer.{at}." in n:
+                source = n.replace(f"layer.{at}.", f"layer.{comes_from}.")
+        assert torch.equal(p, before[source])
+
+
+def test_seed_and_law() -> None:
+    a, b, c = (reinitialize(model_of("bert"), layers=[1], seed=seed) for seed in (0, 0, 1))
+    name = "encoder.layer.0.output.dense.weight"
+    assert torch.equal(a.get_parameter(name), b.get_parameter(name))
+    assert not torch.equal(a.get_parameter(name), c.get_parameter(name))
+    tiny = reinitialize(model_of("bert"), layers=[1], initialiser=Initialiser(cut=0.0008, layer_norm="keep"))
+    assert float(tiny.get_parameter(name).detach().abs().max()) <= 0.0008
+    norm = "encoder.layer.0.output.LayerNorm.weight"
+    assert torch.equal(tiny.get_parameter(norm), model_of("bert").get_parameter(norm))
+
+
+def test_it_does_not_touch_the_global_generator() -> None:
+    model = model_of("bert")
+    state = torch.random.get_rng_state()
+    reinitialize(model, layers=[1], heads=[(2, 1)])
+    permute_layers(model, [3, 2, 1])
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_refusals() -> None:
+    import transformers
+
+    model = model_of("bert")
+    before = snapshot(model)
+    for call, message in (
+        (lambda: reinitialize(model), "nothing to re-initialise: name layers or heads"),
+        (lambda: reinitialize(model, layers=[4]), "layer 4 is out of range"),
+        (lambda: reinitialize(model, layers=[1], heads=[(1, 3)]), "head 3 of layer 1 is out of range"),
+        (lambda: permute_layers(model, [1, 2]), "is not a permutation"),
+        (lambda: reinitialize(torch.nn.Linear(2, 2), layers=[1]), "Linear is not a Hugging Face model"),
+    ):
+        with pytest.raises(SurgeryError, match=message):
+            call()
+    assert not changed(model, before)
+    config = transformers.AlbertConfig(
+        hidden_size=16, num_attention_heads=2, intermediate_size=16, vocab_size=30, embedding_size=8
+    )
+    with pytest.raises(EncoderError, match="AlbertModel is an ALBERT"):
+        reinitialize(transformers.AlbertModel(config), layers=[1])
+    gpt2 = transformers.GPT2Model(transformers.GPT2Config(n_embd=8, n_layer=1, n_head=1, vocab_size=9, n_positions=8))
+    with pytest.raises(PalimpsestError, match="unknown encoder architecture 'gpt2'"):
+        reinitialize(gpt2, layers=[1])
