@@ -7,6 +7,7 @@ words in a string, their words correspond; where they do not, the whole string c
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -53,26 +54,45 @@ def spell(
 
     A string that would take more than `longest` pieces becomes [UNK] everywhere: it is an address or a formula.
     """
-    pieces: list[list[list[int]]] = [[] for _ in vocabularies]
-    words: list[list[list[int]]] = [[] for _ in vocabularies]
+    sides = [_Builder() for _ in vocabularies]
     word_counts = np.ones(len(strings) + 2, dtype=np.int64)
-    for i, sides in enumerate(_encodings(strings, [v.tokenizer for v in vocabularies])):
-        ids = [side.ids for side in sides]
-        if all(0 < len(x) <= longest for x in ids):
-            numbers = [_numbered(side.word_ids) for side in sides]
+    for i, encoded in enumerate(_encodings(strings, [v.tokenizer for v in vocabularies])):
+        ids = [side.ids for side in encoded]
+        numbers: list[list[int]] | None = None
+        if not all(0 < len(x) <= longest for x in ids):
+            ids = [[v.unk] for v in vocabularies]
+        elif not strings[i].isalpha():  # letters alone are one word, as most strings are; looking is what takes time
+            numbers = [_numbered(side.word_ids) for side in encoded]
             found = {n[-1] + 1 for n in numbers}
             if len(found) == 1:
                 word_counts[i] = found.pop()
             else:
-                numbers = [[0] * len(x) for x in ids]
-        else:
-            ids, numbers = [[v.unk] for v in vocabularies], [[0] for _ in vocabularies]
-        for s in range(len(vocabularies)):
-            pieces[s].append(ids[s])
-            words[s].append(numbers[s])
-    return [
-        _spelling([*pieces[s], [v.cls], [v.sep]], [*words[s], [0], [0]]) for s, v in enumerate(vocabularies)
-    ], word_counts
+                numbers = None
+        for s, builder in enumerate(sides):
+            builder.add(ids[s], numbers[s] if numbers else [0] * len(ids[s]))
+    for builder, vocabulary in zip(sides, vocabularies, strict=True):
+        builder.add([vocabulary.cls], [0])
+        builder.add([vocabulary.sep], [0])
+    return [builder.spelling() for builder in sides], word_counts
+
+
+class _Builder:
+    """A spelling that grows by one string at a time."""
+
+    def __init__(self) -> None:
+        self.starts, self.pieces, self.words = array("q", [0]), array("i"), array("i")
+
+    def add(self, pieces: list[int], words: list[int]) -> None:
+        self.pieces.extend(pieces)
+        self.words.extend(words)
+        self.starts.append(len(self.pieces))
+
+    def spelling(self) -> Spelling:
+        return Spelling(
+            np.frombuffer(self.starts, dtype=np.int64),
+            np.frombuffer(self.pieces, dtype=np.int32),
+            np.frombuffer(self.words, dtype=np.int32),
+        )
 
 
 def _encodings(strings: Sequence[str], tokenizers: Sequence[Tokenizer]) -> Iterator[tuple[Encoding, ...]]:
@@ -87,13 +107,3 @@ def _numbered(word_ids: list[int | None]) -> list[int]:
     """Word numbers without gaps: a tokeniser may count a word of which no piece is left."""
     seen: dict[int | None, int] = {}
     return [seen.setdefault(w, len(seen)) for w in word_ids]
-
-
-def _spelling(pieces: list[list[int]], words: list[list[int]]) -> Spelling:
-    starts = np.zeros(len(pieces) + 1, dtype=np.int64)
-    np.cumsum([len(p) for p in pieces], out=starts[1:])
-
-    def flat(lists: list[list[int]]) -> Ints:
-        return np.fromiter((x for part in lists for x in part), dtype=np.int32, count=int(starts[-1]))
-
-    return Spelling(starts, flat(pieces), flat(words))

@@ -12,9 +12,9 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.processors import TemplateProcessing
-from tokenizers.trainers import WordPieceTrainer
 
 from palimpsest.errors import DataError
+from palimpsest.pretraining.wordpiece import count_words, learn_pieces
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -26,28 +26,28 @@ _ALPHABET = 256
 
 def train_tokenizer(paragraphs: Iterable[str], vocabulary: int) -> Tokenizer:
     """A WordPiece tokeniser with exactly this many entries; the special ones come first."""
-    tokenizer = Tokenizer(WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = BertNormalizer(lowercase=True, strip_accents=True)
-    tokenizer.pre_tokenizer = BertPreTokenizer()
-    trainer = WordPieceTrainer(
-        vocab_size=vocabulary,
-        special_tokens=SPECIAL,
-        limit_alphabet=min(_ALPHABET, vocabulary // 4),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(paragraphs, trainer)
-    found = tokenizer.get_vocab_size()
-    if found != vocabulary:
+    words = count_words(paragraphs, _tokenizer({}))
+    pieces = SPECIAL + learn_pieces(words, vocabulary - len(SPECIAL), min(_ALPHABET, vocabulary // 2))
+    if len(pieces) < vocabulary:
         raise DataError(
-            f"the corpus yields a vocabulary of {found} pieces, not {vocabulary}: "
-            + ("give a larger corpus or a smaller vocabulary." if found < vocabulary else "give a larger vocabulary.")
+            f"the corpus yields a vocabulary of {len(pieces)} pieces, not {vocabulary}: "
+            "give a larger corpus or a smaller vocabulary."
         )
+    tokenizer = _tokenizer({piece: i for i, piece in enumerate(pieces)})
+    tokenizer.add_special_tokens(SPECIAL)
     tokenizer.post_processor = TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[("[CLS]", CLS), ("[SEP]", SEP)],
     )
     tokenizer.decoder = WordPieceDecoder()
+    return tokenizer
+
+
+def _tokenizer(vocabulary: dict[str, int]) -> Tokenizer:
+    tokenizer = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = BertNormalizer(lowercase=True, strip_accents=True)
+    tokenizer.pre_tokenizer = BertPreTokenizer()
     return tokenizer
 
 
