@@ -48,8 +48,10 @@ RESULTS: dict[str, Kind] = {
 """What every row says of its trial: `score` is the value of the task's first metric, whose name is `metric`."""
 
 
-def table(cells: Sequence[Cell], store: Store) -> pd.DataFrame:
+def table(cells: Sequence[Cell], store: Store | None) -> pd.DataFrame:
     """One row per cell: its coordinates, ``id``, ``interventions`` (as JSON), the results, and a column per metric.
+
+    Without a store everything is missing.
 
     ``status`` is finished, failed or missing; a damaged record's trial is missing. Cells that hold the same trial have
     the same id.
@@ -59,7 +61,7 @@ def table(cells: Sequence[Cell], store: Store) -> pd.DataFrame:
     return _frame(rows, {**COORDINATES, "id": "text", "interventions": "text", **RESULTS})
 
 
-def epochs_table(cells: Sequence[Cell], store: Store) -> pd.DataFrame:
+def epochs_table(cells: Sequence[Cell], store: Store | None) -> pd.DataFrame:
     """One row per cell and epoch: coordinates, ``id``, ``status``, ``epoch``, losses, ``score`` and every metric."""
 
     def epochs(record: Record) -> list[dict[str, Any]]:
@@ -78,7 +80,7 @@ def epochs_table(cells: Sequence[Cell], store: Store) -> pd.DataFrame:
     return _long(cells, _by_id(cells, store, epochs), columns)
 
 
-def curves_table(cells: Sequence[Cell], store: Store) -> pd.DataFrame:
+def curves_table(cells: Sequence[Cell], store: Store | None) -> pd.DataFrame:
     """One row per cell and point of its training curve: coordinates, ``id``, ``step``, ``loss``."""
 
     def points(record: Record) -> list[dict[str, Any]]:
@@ -110,8 +112,10 @@ def missing(table: pd.DataFrame) -> pd.DataFrame:
     return counts[counts["failed"] + counts["missing"] > 0].reset_index(drop=True)
 
 
-def _by_id(cells: Iterable[Cell], store: Store, extract: Callable[[Record], T]) -> dict[str, T]:
+def _by_id(cells: Iterable[Cell], store: Store | None, extract: Callable[[Record], T]) -> dict[str, T]:
     """What `extract` takes from each cell's record; the records themselves are let go one by one."""
+    if store is None:
+        return {}
     return {record.id: extract(record) for record in store.records({cell.trial.identity for cell in cells})}
 
 

@@ -36,9 +36,8 @@ class Spec(BaseModel):
         kept: dict[str, Any] = {}
         for name, default in _plain_defaults(type(self)).items():
             value = _plain(getattr(self, name))
-            if name in self.NOT_IDENTITY or (name != "kind" and value == default):
-                continue
-            kept[name] = value
+            if value != default or name == "kind":
+                kept[name] = value
         return kept
 
     @cached_property
@@ -73,8 +72,12 @@ class Spec(BaseModel):
 
 @cache
 def _plain_defaults(model: type[Spec]) -> dict[str, Any]:
-    """The defaults in canonical form, so that a default protocol with another summary is still the default."""
-    return {name: _plain(field.get_default(call_default_factory=True)) for name, field in model.model_fields.items()}
+    """The defaults of the fields that count, in canonical form, so that a default protocol with another summary is still the default."""
+    return {
+        name: _plain(field.get_default(call_default_factory=True))
+        for name, field in model.model_fields.items()
+        if name not in model.NOT_IDENTITY
+    }
 
 
 def _plain(value: Any) -> Any:

@@ -85,16 +85,21 @@ class Protocol(Spec):
             raise ValueError("weight_decay needs optimizer: adamw")
         return self
 
-    @property
-    def probes_alike(self) -> str:
-        """What of a protocol matters when the encoder is frozen: used to share cached features."""
-        return f"{self.pooling}-{self.max_length}"
-
 
 PROTOCOLS: dict[str, Protocol] = {
     p.name: p
     for p in [
         Protocol(name="paper", summary="Tamkin et al. 2020, as written in the paper and its appendix."),
+        Protocol(
+            name="pocket",
+            summary="For the built-in pocket BERT: a small network wants a higher learning rate and fewer, larger steps.",
+            learning_rate=3e-4,
+            schedule="linear",
+            warmup=0.1,
+            batch_size=16,
+            epochs=5,
+            max_length=64,
+        ),
     ]
 }
 

@@ -72,7 +72,7 @@ def reinitialize_heads(
         rows: tuple[Role, ...] = ("query", "key", "value")
         for role in rows:
             for kind in ("weight", "bias"):
-                _replace(result, state, anatomy.weight(layer, role, kind), (part,), anatomy, law, seed)  # type: ignore[arg-type]
+                _replace(result, state, anatomy.weight(layer, role, kind), (part,), anatomy, law, seed)
         _replace(result, state, anatomy.weight(layer, "attention_output"), (slice(None), part), anatomy, law, seed)
     return result
 

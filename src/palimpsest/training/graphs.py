@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -11,11 +12,15 @@ import torch
 
 from palimpsest.specs.protocol import Protocol
 from palimpsest.training.adam import device_update
+from palimpsest.training.data import Data
 from palimpsest.training.network import Batch
-from palimpsest.training.stacked import Stack, Stepper
+from palimpsest.training.preparation import Prepared
+from palimpsest.training.stacked import Stack, Stepper, assemble, gradients
 
 # Few lengths mean few programs: at most twice as many tokens as needed, and usually far fewer.
 _LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+_SAVED = 2.4e-3 / 86e6  # seconds that compiling saves per trial-step and weight
+_COMPILING = 240.0  # seconds that compiling takes, for a few lengths
 _COMPILED_LENGTHS = (32, 64, 128, 256, 384, 512)
 
 
@@ -67,9 +72,9 @@ class GraphStepper(Stepper):
 
     def _differentiate(self, length: int) -> torch.Tensor:
         batch, keys = self._batch(length)
-        gradients_of = _compiled_gradients(self.stack) if self.compiled else self.stack.gradients
-        gradients, losses = gradients_of(self._weights_of, batch, keys)
-        torch._foreach_copy_(list(self._gradients_of.values()), [gradients[n] for n in self._gradients_of])
+        compute = _compiled(self.stack.network) if self.compiled else gradients
+        found, losses = compute(self.stack.network, self._weights_of, batch, keys)
+        torch._foreach_copy_(list(self._gradients_of.values()), [found[n] for n in self._gradients_of])
         return losses
 
     def _move(self) -> None:
@@ -131,10 +136,37 @@ def _update(protocol: Protocol, per_layer: bool, clipped: bool) -> Any:
     return torch.compile(device_update(protocol, per_layer, clipped), dynamic=False, fullgraph=True)
 
 
-def _compiled_gradients(stack: Stack) -> Any:
+def _compiled(network: Any) -> Any:
     """The compiled gradient function of a network; kept with the network, so that later packs reuse it."""
-    network: Any = stack.network
     if not hasattr(network, "compiled_gradients"):
         torch._dynamo.config.cache_size_limit = 64
-        network.compiled_gradients = torch.compile(stack.gradients, dynamic=False, fullgraph=True)
+        network.compiled_gradients = torch.compile(gradients, dynamic=False, fullgraph=True)
     return network.compiled_gradients
+
+
+def pays(stack: Stack, trial_steps: int) -> bool:
+    """Whether this many trial-steps are worth the time that compiling takes."""
+    return trial_steps * stack.layout.width * _SAVED > _COMPILING
+
+
+def fitting_trials(trials: Sequence[Prepared], data: Data, device: torch.device) -> int:
+    """How many trials fit: weights, moments and gradients are counted, activations are measured on one trial."""
+    stack = Stack(assemble(trials[:1], data), device)
+    stack.load()
+    stack.network.train()
+    work = stack.layout.views(stack.weights.to(torch.bfloat16))
+    lengths = stack.training.host_lengths[stack.pack.rows]
+    worst = int(lengths.max(axis=-1).argmax())
+    length = min(-(-int(lengths.max()) // 16) * 16, stack.training.ids.shape[1])
+    batch = stack.renumber(stack.training.take(torch.as_tensor(stack.pack.rows[:, worst], device=device), length))
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    gradients(stack.network, work, batch, torch.as_tensor(stack.pack.keys[:, worst], device=device))
+    activations = torch.cuda.max_memory_allocated() - before
+    each = activations + stack.layout.width * (3 * 4 + 2 + 2)
+    del stack, work, batch
+    torch.cuda.empty_cache()
+    free, _ = torch.cuda.mem_get_info()
+    # Trials of a pack share the words of all of them, so their tables grow with it: a fifth is left for that.
+    return int(max(1, min(len(trials), 0.8 * free // each)))

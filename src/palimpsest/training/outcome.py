@@ -23,7 +23,9 @@ class Outcome:
     status: Literal["finished", "failed"]
     reason: str = ""
     metric: str = ""  # the task's first metric: the one that figures show
-    metrics: dict[str, float] = field(default_factory=dict)  # on the validation set, after the last epoch
+    metrics: dict[str, float] = field(
+        default_factory=dict
+    )  # on the validation set, after the last epoch (probes: their best one)
     epochs: tuple[Epoch, ...] = ()
     curve: tuple[tuple[int, float], ...] = ()  # (step, training loss), at most 200 points, each the mean of a stretch
     predictions: str = ""  # per validation example, packed: see training/predictions.py

@@ -10,18 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch.func import functional_call, grad_and_value, vmap
 
+from palimpsest.encoders.loading import Encoder
+from palimpsest.specs.protocol import Protocol
 from palimpsest.training.adam import HostAdam, StackedAdam
 from palimpsest.training.batches import Padded, padded_length
 from palimpsest.training.data import Data
 from palimpsest.training.evaluation import Evaluation, chunks, curve, epochs_of, evaluate, failure
 from palimpsest.training.layout import Layout, Vocabulary, lay_out, vocabulary, whole_vocabulary
-from palimpsest.training.network import Batch, Network, batch_loss
+from palimpsest.training.network import Batch, Kind, Network, batch_loss
 from palimpsest.training.outcome import Outcome
 from palimpsest.training.preparation import Prepared
 
@@ -70,7 +73,7 @@ class Stack:
         self.pack, self.device = pack, device
         self.kind = first.task.kind
         self.limit, self.padding = first.protocol.max_length, first.protocol.padding
-        self.network = Network(first.encoder, first.task.kind, first.outputs, first.protocol).to(device)
+        self.network = _network(first.encoder, self.kind, first.outputs, _shape(first.protocol), device)
         self.training, self.validation = pack.data.on(device)
         family = first.encoder.anatomy.family
         self.word = f"encoder.{family.word_embeddings}"
@@ -102,18 +105,6 @@ class Stack:
         """Token ids → rows of the trained word embeddings."""
         return batch._replace(ids=self.vocabulary.number[batch.ids].long())
 
-    def gradients(
-        self, weights: dict[str, torch.Tensor], batch: Batch, keys: torch.Tensor
-    ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-        """Gradients and losses [T] of all trials at one step."""
-
-        def loss(own: dict[str, torch.Tensor], examples: Batch, key: torch.Tensor) -> torch.Tensor:
-            logits = functional_call(self.network, own, (examples.ids, examples.types, examples.mask, key))
-            return batch_loss(logits, examples, self.kind)
-
-        result: tuple[dict[str, torch.Tensor], torch.Tensor] = vmap(grad_and_value(loss))(weights, batch, keys)
-        return result
-
     @torch.no_grad()
     def predict(self, weights: dict[str, torch.Tensor]) -> torch.Tensor:
         """Logits of all trials on the validation set, on the host: [T, n, …]."""
@@ -143,21 +134,49 @@ class Stack:
         return result
 
 
+def gradients(
+    network: Network, weights: dict[str, torch.Tensor], batch: Batch, keys: torch.Tensor
+) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    """Gradients and losses [T] of all trials at one step."""
+
+    def loss(own: dict[str, torch.Tensor], examples: Batch, key: torch.Tensor) -> torch.Tensor:
+        logits = functional_call(network, own, (examples.ids, examples.types, examples.mask, key))
+        return batch_loss(logits, examples, network.kind)
+
+    result: tuple[dict[str, torch.Tensor], torch.Tensor] = vmap(grad_and_value(loss))(weights, batch, keys)
+    return result
+
+
+def _shape(protocol: Protocol) -> Protocol:
+    """What of a protocol the network depends on."""
+    return Protocol(pooling=protocol.pooling, head_dropout=protocol.head_dropout, dropout=protocol.dropout)
+
+
+@lru_cache(maxsize=8)
+def _network(encoder: Encoder, kind: Kind, outputs: int, protocol: Protocol, device: torch.device) -> Network:
+    """The network that packs of this shape compute with; kept, because what is compiled is kept with it."""
+    return Network(encoder, kind, outputs, protocol).to(device)
+
+
 def train(
     trials: Sequence[Prepared],
     data: Data,
     device: torch.device | str = "cpu",
     on_step: Callable[[int, int], None] | None = None,
     on_finish: Callable[[Prepared, Outcome], None] | None = None,
+    ahead: int = 0,
 ) -> list[Outcome]:
-    """Finetune a pack of trials. `on_step(step, running)` after each step; `on_finish` as each trial ends."""
+    """Finetune a pack of trials. `on_step(step, running)` after each step; `on_finish` as each trial ends.
+
+    `ahead` is how many trial-steps of the same shape will follow in later packs: it decides whether compiling pays.
+    """
     device = torch.device(device)
     pack = assemble(trials, data)
     stack = Stack(pack, device)
     if device.type == "cuda":
-        from palimpsest.training.graphs import GraphStepper
+        from palimpsest.training.graphs import GraphStepper, pays
 
-        stepper: Stepper = GraphStepper(stack)
+        stepper: Stepper = GraphStepper(stack, compiled=pays(stack, sum(pack.lengths) + ahead))
     else:
         stepper = HostStepper(stack)
     ledger = _Ledger(pack, on_finish)
@@ -206,8 +225,8 @@ class HostStepper(Stepper):
         rows = pack.rows[:, step]
         length = padded_length(stack.training.longest(rows), stack.limit, stack.padding)
         batch = stack.renumber(stack.training.take(torch.as_tensor(rows), length))
-        gradients, losses = stack.gradients(self._views, batch, torch.as_tensor(pack.keys[:, step]))
-        for name, gradient in gradients.items():
+        found, losses = gradients(stack.network, self._views, batch, torch.as_tensor(pack.keys[:, step]))
+        for name, gradient in found.items():
             self._gradients[name].copy_(gradient)
         self._losses[:, step] = losses.numpy()
         self._optimizer.step(step)
@@ -269,3 +288,12 @@ class _Ledger:
 
     def outcomes(self) -> list[Outcome]:
         return [self._outcomes[t] for t in range(len(self._pack.trials))]
+
+
+def fitting(trials: Sequence[Prepared], data: Data, device: torch.device | str) -> int:
+    """How many of these trials fit into the device's free memory at once, by measuring one of them."""
+    if torch.device(device).type != "cuda":
+        return len(trials)
+    from palimpsest.training.graphs import fitting_trials
+
+    return fitting_trials(trials, data, torch.device(device))

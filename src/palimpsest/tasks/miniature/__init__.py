@@ -9,7 +9,7 @@ They are made in the image of SST-2, CoLA and QNLI, by a small grammar, the same
 
 ``mini-acceptability``: is this a sentence of English? Agreement, binding, argument structure, word order, gaps.
 
-    The teacher near the lamps has arrived.                           acceptable
+    The teacher near the soldiers has arrived.                        acceptable
     The queen said that the king blamed herself.                      unacceptable
 
 ``mini-inference``: does the sentence answer the question? Every sentence occurs with both labels.
@@ -19,7 +19,7 @@ They are made in the image of SST-2, CoLA and QNLI, by a small grammar, the same
 
 Both splits have the same constructions and function words, but *no content word of the validation split occurs in the
 training split*: a model trained on "wonderful" and "dull" is asked about "superb" and "tedious". Counting words gets
-nowhere, and neither does a network that only knows the training sentences. What carries over is what pretraining has
+nowhere, and a network that knows nothing but the training sentences not far. What carries over is what pretraining has
 told the encoder about words, and that is what these tasks make visible when layers are re-initialised.
 """
 

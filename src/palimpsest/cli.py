@@ -1,0 +1,450 @@
+"""The commands. No other module knows about the terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from palimpsest.errors import PalimpsestError, SpecError
+
+if TYPE_CHECKING:
+    from palimpsest.execution.plan import Plan
+    from palimpsest.specs.study import Study
+    from palimpsest.store import Store
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Find out which pretrained layers matter for your task.",
+)
+
+StudyArg = Annotated[
+    str, typer.Argument(metavar="STUDY", help="A shipped study (see `palimpsest studies`) or a YAML file.")
+]
+StoreOpt = Annotated[str, typer.Option("--store", metavar="DIR", help="Where results are kept.")]
+DataOpt = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="DIR", help="Directory with GLUE's TSV or SQuAD's JSON files; without it, the hub."),
+]
+ModelOpt = Annotated[
+    str | None, typer.Option("--model", metavar="NAME_OR_DIR", help="Another encoder than the study's.")
+]
+SetOpt = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change the study: sizes=500,5000  trials=10  protocol.epochs=5 …"),
+]
+DeviceOpt = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda", help="Where to train.")]
+OutOpt = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the files go.")]
+DEFAULT_STORE = "palimpsest-store"
+
+
+def main() -> None:
+    """The entry point: errors that are meant for people are shown as one message, without a traceback."""
+    debug = "--debug" in sys.argv or bool(os.environ.get("PALIMPSEST_DEBUG"))
+    sys.argv = [a for a in sys.argv if a != "--debug"]
+    try:
+        app()
+    except PalimpsestError as error:
+        if debug:
+            raise
+        _console(stderr=True).print(f"[bold red]error:[/] {_escape(str(error))}", highlight=False, soft_wrap=True)
+        sys.exit(2)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read our output has had enough
+        sys.exit(1)
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something goes wrong.")] = False,
+) -> None:
+    del debug  # handled before Typer sees it, so that it may stand anywhere on the line
+    if version:
+        from palimpsest import __version__
+
+        typer.echo(f"palimpsest {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def studies() -> None:
+    """List the shipped studies."""
+    from palimpsest.studies import load, names
+
+    rows = [(name, load(name)[0].title) for name in names()]
+    _table("Studies", ["name", "what it asks"], rows)
+
+
+@app.command()
+def tasks() -> None:
+    """List the known tasks."""
+    from palimpsest.tasks.registry import describe
+
+    rows = [
+        (r.name, r.kind, ", ".join(r.metrics), f"{r.train_rows:,}", f"{r.validation_rows:,}", r.summary)
+        for r in describe()
+    ]
+    _table("Tasks", ["name", "kind", "metrics", "train", "validation", "what it is"], rows)
+    typer.echo("Your own CSV, TSV or JSONL files become a task by naming their columns in a study; see the README.")
+
+
+@app.command()
+def models() -> None:
+    """List the built-in encoders and the supported architectures."""
+    from palimpsest.encoders.anatomy import FAMILIES
+    from palimpsest.encoders.identity import BUILT_IN, identify
+
+    rows = []
+    for name, directory in BUILT_IN.items():
+        if directory.is_dir():
+            identity = identify(name)
+            rows.append((name, f"{identity.depth} layers × {identity.heads} heads", "built in, works offline"))
+    rows.append(("NAME", "any of: " + ", ".join(FAMILIES), "from the Hugging Face hub, e.g. bert-base-uncased"))
+    rows.append(("DIR", "any of: " + ", ".join(FAMILIES), "a local Hugging Face checkpoint directory"))
+    _table("Encoders", ["--model", "shape", "where from"], rows)
+
+
+@app.command()
+def plan(
+    study: StudyArg,
+    store: StoreOpt = DEFAULT_STORE,
+    data: DataOpt = None,
+    model: ModelOpt = None,
+    set_: SetOpt = None,
+    device: DeviceOpt = "auto",
+) -> None:
+    """Say what a study would run: trials, steps, time. Runs nothing."""
+    from palimpsest.execution.estimate import estimate
+
+    place = _open_if_there(store)
+    made = _plan(study, place, data, model, set_)
+    missing = made.missing()
+    console = _console()
+    console.print(
+        f"[bold]{_escape(study)}[/] on {_escape(', '.join(sorted({t.encoder for t in made.trials.values()})))}"
+    )
+    console.print(f"  trials named      {len(made.cells):>9,}")
+    console.print(f"  distinct          {len(made.trials):>9,}")
+    console.print(f"  already finished  {made.count('finished'):>9,}   in {_escape(store)}")
+    if made.count("failed"):
+        console.print(f"  failed            {made.count('failed'):>9,}   (run --retry-failed runs them again)")
+    console.print(f"  to run            {len(missing):>9,}")
+    console.print(f"  optimiser steps   {made.steps(missing):>9,}   (probes may stop earlier)")
+    if missing:
+        console.print(f"  time, roughly     {estimate(made, missing, place, device)}")
+
+
+@app.command()
+def run(
+    study: StudyArg,
+    store: StoreOpt = DEFAULT_STORE,
+    data: DataOpt = None,
+    model: ModelOpt = None,
+    device: DeviceOpt = "auto",
+    set_: SetOpt = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Run at most this many trials.")] = None,
+    engine: Annotated[
+        str, typer.Option("--engine", metavar="stacked|reference", help="How trials are trained.")
+    ] = "stacked",
+    processes: Annotated[int | None, typer.Option("--processes", min=1, help="Worker processes on a CPU.")] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Also run the trials that failed before.")
+    ] = False,
+) -> None:
+    """Run what is missing of a study. Stop it with Ctrl-C at any time; the same command goes on from there."""
+    from palimpsest.store import open_store
+
+    place = open_store(store, create=True)
+    made = _plan(study, place, data, model, set_)
+    _run(made, place, store, device, engine, processes, limit, retry_failed)
+    again = (
+        "".join(f" --set {s}" for s in set_ or [])
+        + (f" --model {model}" if model else "")
+        + (f" --data {data}" if data else "")
+    )
+    typer.echo(f"Next: palimpsest figures {study} --store {store}{again}")
+
+
+@app.command()
+def status(
+    study: StudyArg,
+    store: StoreOpt = DEFAULT_STORE,
+    data: DataOpt = None,
+    model: ModelOpt = None,
+    set_: SetOpt = None,
+) -> None:
+    """Say how far a study is, what failed and why, and what is damaged."""
+    place = _open(store)
+    made = _plan(study, place, data, model, set_)
+    frame = _frame(made, place)
+    rows = []
+    for (experiment, task, size), part in frame.groupby(["experiment", "task", "size"], sort=False):
+        each = part.drop_duplicates("id")
+        counts = each["status"].value_counts()
+        scores = each.loc[each["status"] == "finished", "score"]
+        rows.append((str(experiment), str(task), str(size),
+                     *(str(int(counts.get(s, 0))) for s in ("finished", "failed", "missing")),
+                     f"{scores.min():.3f} – {scores.max():.3f}" if len(scores) else ""))  # fmt: skip
+    _table(study, ["experiment", "task", "size", "finished", "failed", "missing", "scores"], rows)
+    console = _console()
+    failed = frame[frame["status"] == "failed"].drop_duplicates("id")
+    for _, row in failed.iterrows():
+        console.print(f"[red]failed[/] {row['id'][:12]} {row['task']}: {_escape(str(row['reason']))}")
+    for problem in place.problems:
+        console.print(
+            f"[yellow]damaged[/] {_escape(problem.path)}: {_escape(problem.reason)} "
+            "(left as it is; its trial counts as missing)"
+        )
+
+
+@app.command()
+def figures(
+    study: StudyArg,
+    store: StoreOpt = DEFAULT_STORE,
+    out: OutOpt = Path("figures"),
+    data: DataOpt = None,
+    model: ModelOpt = None,
+    set_: SetOpt = None,
+    schematic: Annotated[
+        bool, typer.Option("--schematic", help="Draw what is done to the layers, not results.")
+    ] = False,
+) -> None:
+    """Draw a study's figures (PNG and PDF) from what is in the store, finished or not."""
+    from palimpsest.figures.registry import draw
+    from palimpsest.specs.study import Drawing
+
+    place = _open_if_there(store) if schematic else _open(store)
+    made = _plan(study, place, data, model, set_)
+    for one, frame, material in _parts(made, place):
+        drawings = (Drawing(kind="schematic"),) if schematic else one.figures
+        if not drawings and len(made.studies) == 1:
+            raise SpecError(f"the study {one.name} names no figures; see its `figures:` key, or use --schematic")
+        for drawing in drawings:
+            for path in draw(one, frame, drawing, _folder(out, one, made), **material):
+                typer.echo(path)
+
+
+@app.command()
+def tables(
+    study: StudyArg,
+    store: StoreOpt = DEFAULT_STORE,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Also write text, Markdown, CSV and LaTeX.")
+    ] = None,
+    data: DataOpt = None,
+    model: ModelOpt = None,
+    set_: SetOpt = None,
+) -> None:
+    """Print a study's tables, and write them as text, Markdown, CSV and LaTeX with --out."""
+    from palimpsest.figures.registry import DEFAULT_TABLES, table_of, tabulate
+
+    place = _open(store)
+    made = _plan(study, place, data, model, set_)
+    for one, frame, material in _parts(made, place):
+        for drawing in one.tables or DEFAULT_TABLES:
+            typer.echo(table_of(frame, drawing, **material).text())
+            if out:
+                for path in tabulate(one, frame, drawing, _folder(out, one, made), **material):
+                    typer.echo(path)
+
+
+@app.command()
+def export(
+    study: Annotated[
+        str | None, typer.Argument(metavar="[STUDY]", help="A study; without one, the whole store.")
+    ] = None,
+    store: StoreOpt = DEFAULT_STORE,
+    format: Annotated[str, typer.Option("--format", metavar="csv|parquet")] = "csv",
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE")] = None,
+    data: DataOpt = None,
+    model: ModelOpt = None,
+    set_: SetOpt = None,
+) -> None:
+    """Write the tidy table, one row per trial, as CSV or Parquet."""
+    from palimpsest.analysis.table import everything
+    from palimpsest.store.export import export as write
+
+    place = _open(store)
+    frame = _frame(_plan(study, place, data, model, set_), place) if study else everything(place)
+    if format not in ("csv", "parquet"):
+        raise SpecError(f"unknown format {format!r}: csv or parquet")
+    typer.echo(write(frame, out or Path(f"palimpsest.{format}")))
+    _warn_of_problems(place)
+
+
+@app.command()
+def surgery(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A hub name, a checkpoint directory or a built-in encoder.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the altered checkpoint goes.")],
+    reinit: Annotated[
+        str | None, typer.Option("--reinit", metavar="LAYERS", help="Layers to re-initialise: 9-12 or 1,3,5-7.")
+    ] = None,
+    permute: Annotated[
+        str | None, typer.Option("--permute", metavar="ORDER", help="New order of the layers: 3,1,2,…")
+    ] = None,
+    reinit_heads: Annotated[
+        list[str] | None,
+        typer.Option("--reinit-heads", metavar="LAYER:HEADS", help="Heads to re-initialise: 1:4,9 (repeatable)."),
+    ] = None,
+    protocol: Annotated[str, typer.Option("--protocol", help="Whose law of initialisation.")] = "paper",
+    seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
+) -> None:
+    """Alter an encoder's layers or heads and write it as an ordinary Hugging Face checkpoint."""
+    from palimpsest.surgery.checkpoint import operate_on_checkpoint, parse_heads, parse_layers
+
+    heads = [pair for text in reinit_heads or [] for pair in parse_heads(text)]
+    order = parse_layers(permute, "--permute", keep_order=True) if permute else None
+    layers = parse_layers(reinit, "--reinit") if reinit else []
+    for line in operate_on_checkpoint(model, out, layers, heads, order, protocol, seed):
+        typer.echo(line)
+
+
+@app.command()
+def demo(
+    out: OutOpt = Path("demo-output"),
+    full: Annotated[
+        bool, typer.Option("--full", help="Three tasks, two sizes, all k, probing and permutation.")
+    ] = False,
+    device: DeviceOpt = "auto",
+) -> None:
+    """See the method work in two minutes, offline: the built-in encoder on a built-in task."""
+    from palimpsest.analysis.prose import describe_incremental
+    from palimpsest.figures.registry import draw, tabulate
+    from palimpsest.store import open_store
+
+    name = "demo-full" if full else "demo"
+    store = out / "store"
+    place = open_store(store, create=True)
+    made = _plan(name, place, None, None, None)
+    _run(made, place, str(store), device, "stacked", None, None, False)
+    for one, frame, material in _parts(made, place):
+        typer.echo("")
+        typer.echo(describe_incremental(frame))
+        typer.echo("")
+        for drawing in one.figures:
+            typer.echo(f"figure: {draw(one, frame, drawing, out, **material)[0]}")
+        for drawing in one.tables:
+            typer.echo(f"table:  {tabulate(one, frame, drawing, out, **material)[0]}")
+
+
+def _plan(study: str, store: Store | None, data: Path | None, model: str | None, set_: list[str] | None) -> Plan:
+    from palimpsest.execution.plan import make_plan
+    from palimpsest.specs.study import parse_settings
+    from palimpsest.studies import load
+
+    settings = parse_settings(set_ or []) | ({"encoder": model} if model else {})
+    return make_plan(load(study, settings), store, data)
+
+
+def _open(where: str) -> Store:
+    from palimpsest.store import open_store
+
+    return open_store(where)
+
+
+def _open_if_there(where: str) -> Store | None:
+    return _open(where) if Path(where).exists() else None
+
+
+def _frame(made: Plan, store: Store) -> Any:
+    from palimpsest.analysis.table import table
+
+    return table(made.cells, store)
+
+
+def _parts(made: Plan, store: Store | None) -> Any:
+    """Study by study: its table, and what some figures are drawn from besides."""
+    from palimpsest.analysis.table import epochs_table, table
+    from palimpsest.execution.plan import dataset_rows
+
+    for study in made.studies:
+        cells = [cell for cell in made.cells if cell.at["study"] == study.name]
+        material = {
+            "epochs": lambda cells=cells: epochs_table(cells, store),
+            "datasets": lambda study=study: dataset_rows(study, made.resources.data),
+        }
+        yield study, table(cells, store), material
+    if store is not None:
+        _warn_of_problems(store)
+
+
+def _warn_of_problems(store: Store) -> None:
+    for problem in store.problems:
+        _console(stderr=True).print(f"[yellow]skipped[/] {_escape(problem.path)}: {_escape(problem.reason)}")
+
+
+def _folder(out: Path, study: Study, made: Plan) -> Path:
+    """Several studies draw into folders of their own."""
+    return out / study.name if len(made.studies) > 1 else out
+
+
+def _run(
+    made: Plan,
+    store: Store,
+    place: str,
+    device: str,
+    engine: str,
+    processes: int | None,
+    limit: int | None,
+    retry: bool,
+) -> None:
+    from palimpsest.execution.progress import Display
+    from palimpsest.execution.run import run_plan
+    from palimpsest.figures.registry import check
+
+    if engine not in ("stacked", "reference"):
+        raise SpecError(f"unknown engine {engine!r}: stacked or reference")
+    for study in made.studies:
+        check(study)
+    missing = made.missing(retry)[:limit]
+    console = _console()
+    if not missing:
+        console.print(f"Nothing to run: all {len(made.trials):,} trials are in {_escape(place)}.")
+        return
+    with Display(console, missing, made) as display:
+        try:
+            run_plan(made, store, place, display.show, device, engine, processes, limit, retry)  # type: ignore[arg-type]
+        except KeyboardInterrupt:
+            display.stop()
+            console.print(f"Stopped. {display.finished:,} of {len(missing):,} trials were finished and are in {_escape(place)}; "
+                          "the same command goes on from there.")  # fmt: skip
+            raise typer.Exit(130) from None
+    if display.failed:
+        console.print(f"[yellow]{display.failed} trials failed[/]; `palimpsest status` says why.")
+
+
+def _console(stderr: bool = False) -> Any:
+    from rich.console import Console
+
+    return Console(stderr=stderr)
+
+
+def _escape(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
+
+
+def _table(title: str, columns: list[str], rows: Sequence[tuple[str, ...]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
+    for column in columns:
+        shown.add_column(column, overflow="fold", no_wrap=column != columns[-1])
+    for row in rows:
+        shown.add_row(*(Text(cell) for cell in row))
+    _console().print(shown)
+
+
+if __name__ == "__main__":
+    main()

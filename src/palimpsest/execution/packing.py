@@ -1,0 +1,67 @@
+"""Which trials run together. Only trials of one encoder, task and shape of program can be stacked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from palimpsest.execution.plan import Plan, steps_of
+from palimpsest.specs.protocol import Protocol
+from palimpsest.specs.trial import Trial
+
+# What all trials of a pack must share, because the program depends on it; everything else is each trial's own.
+_SHARED = (
+    "pooling", "pooler", "head_dropout", "dropout", "optimizer", "beta1", "beta2", "epsilon", "weight_decay",
+    "batch_size", "max_length", "padding", "doc_stride",
+)  # fmt: skip
+_PROBES = 1024  # probes are linear: many of them are still a small problem
+
+
+@dataclass(frozen=True)
+class Job:
+    """Trials that are sent to a worker together, and the optimiser steps that they take."""
+
+    trials: tuple[Trial, ...]
+    steps: int
+    ahead: int = 0  # trial-steps of the jobs of the same key that come later
+
+    @property
+    def probing(self) -> bool:
+        return self.trials[0].probe is not None
+
+
+def pack_key(trial: Trial) -> tuple[Any, ...]:
+    """Trials with equal keys can be stacked."""
+    protocol: Protocol = trial.protocol
+    shared = tuple(getattr(protocol, field) for field in _SHARED)
+    return (trial.encoder, trial.weights, trial.task, trial.data, trial.method, *shared)
+
+
+def pack(plan: Plan, trials: Sequence[Trial], largest: int, workers: int = 1) -> list[Job]:
+    """Cut trials into jobs of at most `largest`, alike in length, so that all `workers` have something to do.
+
+    Long jobs come first: the last ones to finish should be short.
+    """
+    groups: dict[tuple[Any, ...], list[Trial]] = {}
+    for trial in trials:
+        groups.setdefault((*pack_key(trial), _steps(plan, trial)), []).append(trial)
+    jobs = []
+    share = -(-len(trials) // workers)
+    for group in groups.values():
+        size = _PROBES if group[0].probe else max(1, min(largest, share))
+        pieces = -(-len(group) // size)
+        for i in range(pieces):
+            part = tuple(group[i * len(group) // pieces : (i + 1) * len(group) // pieces])
+            jobs.append(Job(part, sum(_steps(plan, t) for t in part)))
+    jobs.sort(key=lambda job: -job.steps)
+    later: dict[tuple[Any, ...], int] = {}
+    for i in reversed(range(len(jobs))):
+        key = pack_key(jobs[i].trials[0])
+        jobs[i] = replace(jobs[i], ahead=later.get(key, 0))
+        later[key] = later.get(key, 0) + jobs[i].steps
+    return jobs
+
+
+def _steps(plan: Plan, trial: Trial) -> int:
+    return steps_of(trial, plan.rows[trial.task, trial.data])

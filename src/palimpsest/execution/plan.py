@@ -1,0 +1,108 @@
+"""What a study asks for, what is already there, and what is left to do. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from palimpsest.encoders.identity import identify as identify_encoder
+from palimpsest.specs.expansion import Cell, EncoderIdentity, TaskIdentity, expand
+from palimpsest.specs.study import Study
+from palimpsest.specs.task_file import TaskFile
+from palimpsest.specs.trial import Trial
+from palimpsest.store import Status, Store
+from palimpsest.tasks.registry import identify as identify_task
+from palimpsest.tasks.sampling import count
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Where the encoders and tasks that trials name are to be found on this machine."""
+
+    encoders: dict[tuple[str, str | None], str]
+    tasks: dict[tuple[str, str | None], str | TaskFile]
+    data: Path | None = None
+
+    def encoder_of(self, trial: Trial) -> str:
+        return self.encoders[trial.encoder, trial.weights]
+
+    def task_of(self, trial: Trial) -> str | TaskFile:
+        return self.tasks[trial.task, trial.data]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The cells of some studies, and the state of their trials in a store."""
+
+    studies: tuple[Study, ...]
+    cells: list[Cell]
+    resources: Resources
+    rows: dict[tuple[str, str | None], int]  # training examples of each task
+    statuses: dict[str, Status]
+
+    @cached_property
+    def trials(self) -> dict[str, Trial]:
+        """The distinct trials, by identity, in the order of the studies."""
+        return {cell.trial.identity: cell.trial for cell in self.cells}
+
+    def missing(self, retry_failed: bool = False) -> list[Trial]:
+        """The trials that have to be run."""
+        done = {"finished"} if retry_failed else {"finished", "failed"}
+        return [trial for id, trial in self.trials.items() if self.statuses.get(id) not in done]
+
+    def steps(self, trials: Sequence[Trial]) -> int:
+        """Optimiser steps of these trials; for probes, which may stop early, the most that they can take."""
+        return sum(steps_of(t, self.rows[t.task, t.data]) for t in trials)
+
+    def count(self, status: Status) -> int:
+        return sum(s == status for s in self.statuses.values())
+
+
+def steps_of(trial: Trial, rows: int) -> int:
+    """How many optimiser steps a trial takes (at most)."""
+    examples = count(rows, trial.size, trial.task)
+    epochs = trial.protocol.epochs
+    if trial.probe is not None:
+        examples -= round(examples * trial.probe.held_out)
+        epochs = trial.probe.epochs
+    return -(-examples // trial.protocol.batch_size) * epochs
+
+
+def make_plan(studies: Sequence[Study], store: Store | None, data: Path | None = None) -> Plan:
+    """Expand studies on their encoders and look up what is finished."""
+    cells: list[Cell] = []
+    encoders: dict[tuple[str, str | None], str] = {}
+    tasks: dict[tuple[str, str | None], str | TaskFile] = {}
+    rows: dict[tuple[str, str | None], int] = {}
+    known: dict[str, EncoderIdentity] = {}
+    for study in studies:
+        if study.encoder not in known:
+            known[study.encoder] = identify_encoder(study.encoder)
+        encoder = known[study.encoder]
+        encoders[encoder.name, encoder.weights] = study.encoder
+        identities: dict[str, TaskIdentity] = {}
+        for ref, name in zip(study.tasks, study.task_names, strict=True):
+            identities[name] = task = identify_task(ref, data)
+            tasks[task.name, task.data] = ref
+            rows[task.name, task.data] = task.train_rows
+        cells += expand(study, encoder, identities)
+    for cell in cells:  # a size that cannot be had is said now, not after hours of work
+        count(rows[cell.trial.task, cell.trial.data], cell.trial.size, cell.trial.task)
+    ids = {cell.trial.identity for cell in cells}
+    statuses = store.statuses(ids) if store is not None else {}
+    return Plan(tuple(studies), cells, Resources(encoders, tasks, data), rows, statuses)
+
+
+def dataset_rows(study: Study, data: Path | None) -> list[tuple[str, int, int, str, str, str]]:
+    """The study's data sets for a table: task, training and validation examples, input, labels, metric."""
+    from palimpsest.tasks.registry import load
+
+    rows = []
+    for ref in study.tasks:
+        task = load(ref, data)
+        pair = "sentence pair" if task.train.second is not None else "sentence"
+        labels = ", ".join(task.labels) if task.labels else {"regression": "a number", "spans": "an answer"}[task.kind]
+        rows.append((task.name, len(task.train), len(task.validation), pair, labels, task.metrics[0]))
+    return rows

@@ -1,0 +1,137 @@
+"""One job, from trials to records: the same in this process, in another one, and on another machine."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import torch
+
+from palimpsest import __version__
+from palimpsest.encoders.loading import Encoder, load
+from palimpsest.errors import TrainingError
+from palimpsest.execution.packing import Job
+from palimpsest.execution.plan import Resources
+from palimpsest.specs.trial import Trial
+from palimpsest.store import Record, Store
+from palimpsest.tasks.registry import load as load_task
+from palimpsest.training import probing, reference, stacked
+from palimpsest.training.data import Data, prepare_data
+from palimpsest.training.outcome import Outcome
+from palimpsest.training.preparation import Prepared
+
+Engine = Literal["stacked", "reference"]
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that whoever watches a run wants to know."""
+
+    kind: Literal["steps", "trial", "note"]
+    steps: int = 0
+    trial: Trial | None = None
+    outcome: Outcome | None = None
+    text: str = ""
+
+
+Emit = Callable[[Event], None]
+
+
+def pick_device(name: str) -> str:
+    """``auto`` is a GPU if there is one."""
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and not torch.cuda.is_available():
+        raise TrainingError("there is no CUDA device here; use --device cpu or auto")
+    if name not in ("cpu", "cuda"):
+        raise TrainingError(f"unknown device {name!r}: auto, cpu or cuda")
+    return name
+
+
+def execute(job: Job, resources: Resources, store: Store, device: str, engine: Engine, emit: Emit) -> None:
+    """Train the job's trials and put each record into the store as soon as its trial has ended."""
+    encoder = load(resources.encoder_of(job.trials[0]))
+    task = load_task(resources.task_of(job.trials[0]), resources.data)
+    prepared = [Prepared(trial, task, encoder) for trial in job.trials]
+    data = prepare_data(task, encoder, job.trials[0].protocol)
+    pending = {p.trial.identity: p for p in prepared}
+    begin, last = time.monotonic(), [time.monotonic(), 0.0]
+
+    def finish(p: Prepared, outcome: Outcome) -> None:
+        seconds = (time.monotonic() - begin) / len(prepared)  # a pack's time is shared by its trials
+        store.put(Record(p.trial, outcome, provenance(device, engine, encoder, len(prepared), seconds)))
+        pending.pop(p.trial.identity, None)
+        emit(Event("trial", trial=p.trial, outcome=outcome))
+
+    def step(_: int, running: int) -> None:
+        last[1] += running
+        if time.monotonic() - last[0] > 0.5:
+            emit(Event("steps", steps=int(last[1])))
+            last[:] = [time.monotonic(), 0.0]
+
+    try:
+        if job.probing:
+            probing.train(prepared, data, device, step, finish)
+        elif engine == "reference":
+            for p in prepared:
+                finish(p, reference.train(p, data, device, lambda n: step(n, 1)))
+        else:
+            _stacked(prepared, pending, data, device, step, finish, emit, job.ahead)
+    finally:
+        emit(Event("steps", steps=int(last[1])))
+
+
+def _stacked(
+    prepared: list[Prepared],
+    pending: dict[str, Prepared],
+    data: Data,
+    device: str,
+    step: Callable[[int, int], None],
+    finish: Callable[[Prepared, Outcome], None],
+    emit: Emit,
+    ahead: int,
+) -> None:
+    """Train a pack; if it does not fit into memory, its halves. Trials that have ended stay ended."""
+    size = min(len(prepared), stacked.fitting(prepared, data, device))
+    for begin in range(0, len(prepared), size):
+        part = prepared[begin : begin + size]
+        try:
+            stacked.train(part, data, device, step, finish, ahead)
+        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+            if not _out_of_memory(error) or len(part) == 1:
+                raise
+            emit(Event("note", text=f"out of memory with {len(part)} trials at once: going on with half"))
+            del error
+            if device == "cuda":
+                torch.cuda.empty_cache()
+            rest = [p for p in part if p.trial.identity in pending]
+            half = max(1, len(rest) // 2)
+            for piece in (rest[:half], rest[half:]):
+                if piece:
+                    _stacked(piece, pending, data, device, step, finish, emit, ahead)
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "not enough memory" in str(error)
+
+
+def provenance(device: str, engine: str, encoder: Encoder, together: int, seconds: float) -> dict[str, Any]:
+    """How a record came about: for people who compare results, not part of any identity."""
+    import transformers
+
+    return {
+        "palimpsest": __version__,
+        "versions": {"torch": torch.__version__, "transformers": transformers.__version__,
+                     "python": platform.python_version()},
+        "device": torch.cuda.get_device_name() if device == "cuda" else f"{platform.machine()} CPU",
+        "precision": "bf16" if device == "cuda" and engine == "stacked" else "fp32",
+        "engine": engine,
+        "pack": together,
+        "parameters": sum(w.numel() for w in encoder.state.values()),
+        "seconds": round(seconds, 3),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }  # fmt: skip

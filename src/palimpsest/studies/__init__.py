@@ -1,0 +1,46 @@
+"""The papers' experiments, as data. A folder is a paper; naming the folder means all of its studies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from palimpsest.errors import SpecError, UnknownName
+from palimpsest.specs.study import Study, read
+
+_HOME = Path(__file__).parent
+
+
+def names() -> list[str]:
+    """The shipped studies."""
+    return sorted(str(path.relative_to(_HOME).with_suffix("")) for path in _HOME.rglob("*.yaml"))
+
+
+def load(ref: str, settings: dict[str, Any] | None = None) -> tuple[Study, ...]:
+    """One study by name or path, or all studies of a folder by the folder's name."""
+    shipped = names()
+    if ref in shipped:
+        return (read(_HOME / f"{ref}.yaml", settings, name=ref),)
+    members = [name for name in shipped if name.startswith(f"{ref}/")]
+    if members:
+        return tuple(_lenient(name, settings or {}) for name in members)
+    path = Path(ref).expanduser()
+    if path.is_file():
+        return (read(path, settings),)
+    if path.suffix in (".yaml", ".yml") or path.is_dir():
+        raise SpecError(f"there is no study file {ref}")
+    raise UnknownName("study", ref, [*shipped, *{name.split("/")[0] for name in shipped if "/" in name}],
+                      hint="A study is a shipped name (palimpsest studies) or a path to a YAML file.")  # fmt: skip
+
+
+def _lenient(name: str, settings: dict[str, Any]) -> Study:
+    """A study of a folder takes those settings that mean something to it."""
+    kept = dict(settings)
+    while True:
+        try:
+            return read(_HOME / f"{name}.yaml", kept, name=name)
+        except SpecError as error:
+            stranger = next((k for k in kept if f"setting {k!r}" in str(error)), None)
+            if stranger is None:
+                raise
+            del kept[stranger]

@@ -1,0 +1,83 @@
+"""Surgery from checkpoint to checkpoint: an altered encoder that any training script can load."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from palimpsest.encoders.loading import load
+from palimpsest.errors import PalimpsestError, SurgeryError
+from palimpsest.specs.intervention import Intervention, PermuteLayers, Reinitialize, ReinitializeHeads
+from palimpsest.specs.protocol import resolve
+from palimpsest.surgery.operations import operate
+
+
+def parse_layers(text: str, option: str, keep_order: bool = False) -> list[int]:
+    """``9-12`` or ``1,3,5-7`` → layer numbers."""
+    layers: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        if not match:
+            raise SurgeryError(f"{option}: {part.strip()!r} is not a layer or a range of layers, like 3 or 9-12")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first or last > 10_000:
+            raise SurgeryError(f"{option}: {part.strip()!r} is not a range of layers")
+        layers += range(first, last + 1)
+    return layers if keep_order else sorted(set(layers))
+
+
+def parse_heads(text: str) -> list[tuple[int, int]]:
+    """``1:4,9`` → heads 4 and 9 of layer 1."""
+    layer, colon, heads = text.partition(":")
+    if not colon or not layer.strip().isdecimal():
+        raise SurgeryError(f"--reinit-heads: {text!r} is not LAYER:HEADS, like 1:4,9")
+    return [(int(layer), head) for head in parse_layers(heads, "--reinit-heads")]
+
+
+def operate_on_checkpoint(
+    model: str,
+    out: Path,
+    layers: Sequence[int],
+    heads: Sequence[tuple[int, int]],
+    order: Sequence[int] | None,
+    protocol: str,
+    seed: int,
+) -> list[str]:
+    """Write the altered encoder and its tokeniser to `out`; returns what was done, in words."""
+    interventions: list[Intervention] = []
+    done = []
+    encoder = load(model)
+    if order is not None:
+        if sorted(order) != list(range(1, encoder.anatomy.depth + 1)):
+            listed = ",".join(map(str, order))
+            raise SurgeryError(f"{listed} is not a permutation of this encoder's layers 1 to {encoder.anatomy.depth}")
+        interventions.append(PermuteLayers(order=tuple(order)))
+        done.append(f"layers in the order {', '.join(map(str, order))}")
+    if layers:
+        encoder.anatomy.check_layers(layers)
+        interventions.append(Reinitialize(layers=tuple(layers)))
+        done.append(f"layers {', '.join(map(str, layers))} re-initialised")
+    if heads:
+        encoder.anatomy.check_heads(heads)
+        interventions.append(ReinitializeHeads(heads=tuple(heads)))
+        done.append("heads " + ", ".join(f"{layer}:{head}" for layer, head in heads) + " re-initialised")
+    if not interventions:
+        raise SurgeryError("nothing to do: give --reinit, --permute or --reinit-heads")
+    if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
+        raise SurgeryError(f"{out} exists and is not empty; choose another --out")
+    law = resolve(protocol).initialiser
+    state = operate(encoder.state, interventions, encoder.anatomy, law, seed)
+    network = encoder.network()
+    network.load_state_dict(state, strict=False)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        network.save_pretrained(out)
+        encoder.tokenizer.save_pretrained(out)
+        note = {"encoder": encoder.identity.name, "weights": encoder.identity.weights, "protocol": protocol, "seed": seed,
+                "interventions": [i.canonical for i in interventions]}  # fmt: skip
+        (out / "palimpsest.json").write_text(json.dumps(note, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise PalimpsestError(f"cannot write {out}: {error.strerror or error}") from None
+    return [*done, f"written to {out}"]
