@@ -148,8 +148,9 @@ class Objective(nn.Module):
     def _distillation(self, states: list[torch.Tensor], batch: Batch, hidden_words: torch.Tensor) -> torch.Tensor:
         teacher = self.teacher
         assert teacher is not None
-        with torch.no_grad():
-            ids = batch["teacher_ids"]
+        ids = batch["teacher_ids"]
+        # The teacher computes in the precision of its weights; autocast would keep its layer norms in fp32.
+        with torch.no_grad(), torch.autocast(ids.device.type, enabled=False):
             positions, mask = layout(ids, cls=teacher.vocabulary.cls, pad=teacher.vocabulary.pad)
             targets = hidden_states(teacher.encoder, ids, positions + teacher.first_position, mask, self.run_layer)
             dtype = targets[0].dtype
