@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from palimpsest.errors import PalimpsestError, SpecError, UnknownName
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 class Spec(BaseModel):
@@ -34,8 +35,11 @@ class Spec(BaseModel):
     def canonical(self) -> dict[str, Any]:
         """The fields that count, as plain JSON values."""
         kept: dict[str, Any] = {}
+        fields = self.__dict__
         for name, default in _plain_defaults(type(self)).items():
-            value = _plain(getattr(self, name))
+            value = fields[name]
+            if type(value) not in _SCALARS:
+                value = _plain(value)
             if value != default or name == "kind":
                 kept[name] = value
         return kept
@@ -72,7 +76,7 @@ class Spec(BaseModel):
 
 @cache
 def _plain_defaults(model: type[Spec]) -> dict[str, Any]:
-    """The defaults of the fields that count, in canonical form, so that a default protocol with another summary is still the default."""
+    """The defaults in canonical form, so that a default protocol with another summary is still the default."""
     return {
         name: _plain(field.get_default(call_default_factory=True))
         for name, field in model.model_fields.items()
@@ -81,7 +85,7 @@ def _plain_defaults(model: type[Spec]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if value is None or type(value) in (str, int, float, bool):
+    if type(value) in _SCALARS:
         return value
     if isinstance(value, Spec):
         return value.canonical
@@ -93,6 +97,8 @@ def _plain(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
+    if type(value) is int:
+        return str(value)
     if isinstance(value, Spec):
         return value.canonical_json
     if isinstance(value, tuple | list):

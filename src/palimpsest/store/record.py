@@ -116,12 +116,13 @@ def _curve(points: list[Any]) -> tuple[tuple[int, float], ...]:
     """Checked in bulk: a store has many records, and a curve many points."""
     if not points:
         return ()
-    if set(map(type, points)) != {list} or set(map(len, points)) != {2}:
-        raise StoreError("malformed: outcome.curve is not a list of pairs")
-    steps, losses = zip(*points, strict=True)
-    if not set(map(type, steps)) <= {int}:
+    try:
+        steps, losses = zip(*points, strict=True)
+    except (TypeError, ValueError):
+        raise StoreError("malformed: outcome.curve is not a list of pairs") from None
+    if set(map(type, steps)) != {int}:
         raise StoreError("malformed: outcome.curve has a step that is not a count")
-    if not (set(map(type, losses)) <= {float} and all(map(math.isfinite, losses))):
+    if set(map(type, losses)) != {float} or not math.isfinite(sum(losses)):
         losses = tuple(_number(loss, "outcome.curve") for loss in losses)
     return tuple(zip(steps, losses, strict=True))
 
