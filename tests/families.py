@@ -23,9 +23,9 @@ def config_of(family: str, vocabulary: int = 60, **changes: Any) -> Any:
         sizes["embedding_size"] = 8
     if family == "roberta":
         sizes["type_vocab_size"] = 2
-    return AutoConfig.for_model(
-        family, vocab_size=vocabulary, max_position_embeddings=40, pad_token_id=0, **(sizes | changes)
-    )
+    pad = 1 if family in ("roberta", "mpnet") else 0
+    fixed = {"vocab_size": vocabulary, "max_position_embeddings": 40, "pad_token_id": pad}
+    return AutoConfig.for_model(family, **(fixed | sizes | changes))
 
 
 def model_of(family: str, seed: int = 0, **changes: Any) -> Any:
@@ -45,16 +45,16 @@ def noisy(model: Any) -> Any:
 
 
 @cache
-def encoder_of(family: str) -> Any:
-    """One of the family, as :func:`palimpsest.encoders.loading.load` gives it, less the tokeniser."""
+def encoder_of(family: str, tokenizer: Any = None) -> Any:
+    """One of the family, as :func:`palimpsest.encoders.loading.load` gives it, with or without a tokeniser."""
     from palimpsest.encoders.identity import anatomy_of
     from palimpsest.encoders.loading import Encoder
     from palimpsest.specs.expansion import EncoderIdentity
 
-    model = model_of(family)
+    model = model_of(family, vocabulary=60 if tokenizer is None else len(tokenizer))
     anatomy = anatomy_of(model.config.to_dict(), family)
     has_pooler = anatomy.family.pooler is not None
-    return Encoder(EncoderIdentity(family, None, DEPTH, HEADS), model, None, anatomy, has_pooler)
+    return Encoder(EncoderIdentity(family, None, DEPTH, HEADS), model, tokenizer, anatomy, has_pooler)
 
 
 def save(folder: Path, family: str, tokenizer: Any, seed: int = 0) -> Path:

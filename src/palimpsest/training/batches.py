@@ -51,7 +51,11 @@ class Padded:
     host_lengths: Rows
 
     def take(self, rows: torch.Tensor, length: int) -> Batch:
-        """The examples with these row numbers ([…, B]), padded to this length."""
+        """The examples with these row numbers ([…, B]), padded to this length.
+
+        No longer than the longest of all examples, where more padding would change nothing.
+        """
+        length = min(length, self.ids.shape[1])
         ids = self.ids[rows, :length].long()
         lengths = self.lengths[rows]
         mask = torch.arange(length, device=ids.device) < lengths[..., None]

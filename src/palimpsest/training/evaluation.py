@@ -67,6 +67,11 @@ def failure(reason: str, metric: str, train_losses: npt.NDArray[np.float64]) -> 
     return Outcome("failed", reason, metric, curve=curve(train_losses), steps=len(train_losses))
 
 
+def ruined(evaluations: list[Evaluation]) -> str:
+    """Why a trial failed whose training losses were all numbers."""
+    return f"the validation loss became {evaluations[-1].loss} after epoch {len(evaluations)}"
+
+
 def curve(train_losses: npt.NDArray[np.float64]) -> tuple[tuple[int, float], ...]:
     """The training loss over the steps, averaged over stretches so that at most CURVE_POINTS remain."""
     if len(train_losses) == 0:

@@ -40,8 +40,8 @@ class Network(nn.Module):
         if getattr(self.encoder, "pooler", None) is not None:
             self.encoder.pooler = None
         hidden = encoder.anatomy.hidden
-        self.pooler = nn.Linear(hidden, hidden) if self.pooling == "pooler" and kind != "spans" else None
-        self.head = nn.Linear(hidden, outputs)
+        self.pooler = _empty(hidden, hidden) if self.pooling == "pooler" and kind != "spans" else None
+        self.head = _empty(hidden, outputs)
         if not protocol.dropout:
             for module in self.encoder.modules():
                 if isinstance(module, nn.Dropout):
@@ -80,6 +80,11 @@ class Network(nn.Module):
         if self.kind == "spans":
             logits = logits.masked_fill(~mask[..., None], -1e4)
         return logits
+
+
+def _empty(inputs: int, outputs: int) -> nn.Linear:
+    """Every trial brings its own weights: nothing is drawn from the global generator."""
+    return nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu")
 
 
 def pool(hidden: torch.Tensor, mask: torch.Tensor, pooling: str) -> torch.Tensor:

@@ -11,7 +11,7 @@ import torch
 
 from palimpsest.training.batches import padded_length
 from palimpsest.training.data import Data
-from palimpsest.training.evaluation import Evaluation, chunks, curve, epochs_of, evaluate, failure
+from palimpsest.training.evaluation import Evaluation, chunks, curve, epochs_of, evaluate, failure, ruined
 from palimpsest.training.network import Network, batch_loss
 from palimpsest.training.outcome import Outcome
 from palimpsest.training.preparation import Prepared
@@ -57,7 +57,10 @@ def train(
         if on_step:
             on_step(step + 1)
         if (step + 1) % per_epoch == 0:
-            evaluations.append(evaluate(task, data.validation, predict(network, data, validation, protocol.max_length)))
+            logits = predict(network, data, validation, protocol.max_length)
+            evaluations.append(evaluate(task, data.validation, logits))
+            if not math.isfinite(evaluations[-1].loss):
+                return failure(ruined(evaluations), task.metrics[0], train_losses[: step + 1])
 
     last = evaluations[-1]
     return Outcome(

@@ -8,6 +8,7 @@ step (gather, forward, backward, Adam) is one CUDA graph per padded length: noth
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,7 +23,7 @@ from palimpsest.specs.protocol import Protocol
 from palimpsest.training.adam import HostAdam, StackedAdam
 from palimpsest.training.batches import Padded, padded_length
 from palimpsest.training.data import Data
-from palimpsest.training.evaluation import Evaluation, chunks, curve, epochs_of, evaluate, failure
+from palimpsest.training.evaluation import Evaluation, chunks, curve, epochs_of, evaluate, failure, ruined
 from palimpsest.training.layout import Layout, Vocabulary, lay_out, vocabulary, whole_vocabulary
 from palimpsest.training.network import Batch, Kind, Network, batch_loss
 from palimpsest.training.outcome import Outcome
@@ -265,7 +266,9 @@ class _Ledger:
         for t in due:
             prepared = self._pack.trials[t]
             self._evaluations[t].append(evaluate(prepared.task, self._pack.data.validation, logits[t]))
-            if step == self._pack.lengths[t]:
+            if not math.isfinite(self._evaluations[t][-1].loss):
+                self._close(t, failure(ruined(self._evaluations[t]), prepared.task.metrics[0], losses[t, :step]))
+            elif step == self._pack.lengths[t]:
                 self._close(t, self._finished(t, losses[t, :step]))
 
     def _finished(self, t: int, losses: npt.NDArray[np.float64]) -> Outcome:
