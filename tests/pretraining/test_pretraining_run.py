@@ -145,6 +145,18 @@ def test_without_resume_a_run_starts_anew(corpus: Path, tmp_path: Path, settings
         assert steps == expected
 
 
+def test_what_needs_no_gpu_can_be_done_beforehand(
+    corpus: Path, teacher: Path, tmp_path: Path, settings: PretrainSettings
+) -> None:
+    settings = settings.model_copy(update={"steps": 1})
+    work = pretrain(corpus, tmp_path / "out", settings=settings, teacher=str(teacher), device="cpu", prepare_only=True)
+    made = {p: p.stat().st_mtime_ns for p in work.rglob("*")}
+    assert any(p.suffix == ".npy" for p in made)
+    assert not (tmp_path / "out").exists()
+    pretrain(corpus, tmp_path / "out", settings=settings, teacher=str(teacher), device="cpu")
+    assert all(p.stat().st_mtime_ns == before for p, before in made.items() if p.is_file())
+
+
 def test_masked_language_modelling_needs_no_teacher(corpus: Path, tmp_path: Path, settings: PretrainSettings) -> None:
     out = pretrain(corpus, tmp_path / "mlm", settings=settings, device="cpu")
     losses = held_out_losses(out, "mlm")

@@ -40,6 +40,7 @@ def pretrain(
     tokenizer: Path | None = None,
     device: str | None = None,
     resume: bool = True,
+    prepare_only: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Path:
     """Pretrain a BERT on a corpus, by masked language modelling, by imitating a teacher, or both; returns `out`.
@@ -48,6 +49,8 @@ def pretrain(
     Rows and the state of the run are kept beside the output, in ``<out>.work``, which may be deleted afterwards; with
     `resume`, a run that was interrupted goes on from there. `out` gets the checkpoint, the log of the losses
     (``training-log.jsonl``), the facts of the run (``pretraining.json``) and the model card made of them.
+
+    `prepare_only` stops when tokeniser and rows are there, which needs no GPU; the next call finds them.
     """
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     text = Corpus.find(Path(corpus))
@@ -57,10 +60,12 @@ def pretrain(
     out = Path(out)
     work = out.with_name(out.name + ".work")
     work.mkdir(parents=True, exist_ok=True)
-    out.mkdir(parents=True, exist_ok=True)
     digest = text.sha256()
     pieces = _tokenizer(text, digest, tokenizer, work, settings)
     directory, amounts = _rows(text, digest, pieces, guide, work, settings)
+    if prepare_only:
+        return work
+    out.mkdir(parents=True, exist_ok=True)
 
     trainer = Trainer(
         Objective(settings, guide),
