@@ -68,12 +68,11 @@ class Trainer:
     def run(self, state: Path) -> dict[str, Any]:
         """Train until the budget is spent; the held-out losses at the end."""
         settings = self.settings
-        begun = now = time.monotonic()
-        before = self.seconds
-        tick, evaluated, saved = now, now, now
-        recent, since = _Mean(), self.step
         if self.step == 0:
             self._record({"held_out": self.evaluate()})
+        begun = tick = evaluated = saved = time.monotonic()
+        before = self.seconds
+        recent, since = _Mean(), self.step
         batches = self._batches()
         while (fraction := self._fraction()) < 1:
             rate = settings.learning_rate * min(1.0, (self.step + 1) / max(1, settings.warmup_steps)) * (1 - fraction)

@@ -108,7 +108,9 @@ def save_checkpoint(objective: Objective, tokenizer: Tokenizer, out: Path, setti
     # Training text has one segment; the second type starts from what the first has learnt, not from noise.
     types = weights["embeddings.token_type_embeddings.weight"]
     types[1] = types[0]
-    save_file(weights, out / "model.safetensors", metadata={"format": "pt"})
+    file = out / "model.safetensors"
+    save_file(weights, file, metadata={"format": "pt"})
+    file.chmod(0o644)  # safetensors leaves a file that only its owner can read
     config = student_config(settings, dropout=settings.dropout).to_dict()
     config |= {"architectures": ["BertModel"], "dtype": "float32"}  # stored in fp16, meant to be used in fp32
     (out / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
