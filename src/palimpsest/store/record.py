@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 from pydantic_core import from_json
 
 from palimpsest.errors import PalimpsestError, StoreError
+from palimpsest.specs.protocol import Protocol
 from palimpsest.specs.trial import Trial
 from palimpsest.training.outcome import Epoch, Outcome
 
@@ -64,7 +66,7 @@ class Record:
         if data["format"] < 1:
             raise StoreError(f"not a record: there is no format {data['format']}")
         try:
-            trial = Trial.parse(data.get("trial"), "trial")
+            trial = _trial(data.get("trial"))
         except PalimpsestError as error:
             raise StoreError(f"its trial cannot be read: {error}") from None
         if data.get("id") != trial.identity:
@@ -80,6 +82,18 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(v) for v in value]
     return value
+
+
+def _trial(data: Any) -> Trial:
+    if isinstance(data, dict) and isinstance(data.get("protocol"), dict):
+        data["protocol"] = _protocol(json.dumps(data["protocol"]))
+    return Trial.parse(data, "trial")
+
+
+@lru_cache(maxsize=256)
+def _protocol(text: str) -> Protocol:
+    """A store has many trials and few protocols: each is read, and its canonical form computed, once."""
+    return Protocol.parse(json.loads(text), "trial.protocol")
 
 
 def _outcome(data: Any) -> Outcome:
