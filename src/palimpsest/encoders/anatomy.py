@@ -108,6 +108,11 @@ class Anatomy:
     def prefix(self, layer: int) -> str:
         return self.family.layers.format(i=layer - 1)
 
+    @property
+    def layer_modules(self) -> list[str]:
+        """The layers' places in the network."""
+        return [self.prefix(layer).removesuffix(".") for layer in range(1, self.depth + 1)]
+
     def weight(self, layer: int, role: Role, part: Literal["weight", "bias"] = "weight") -> str:
         return f"{self.prefix(layer)}{self.family.roles[role]}.{part}"
 

@@ -74,33 +74,29 @@ def _stretches(layout: Layout, rates: dict[int, float]) -> list[tuple[float, int
     return joined
 
 
-def device_update(protocol: TrainingProtocol, per_layer: bool, clipped: bool) -> Callable[..., None]:
-    """One Adam step for a GPU, written as arithmetic on whole buffers; compiled, it is a single kernel.
+def device_update(protocol: TrainingProtocol) -> Callable[..., None]:
+    """One Adam step of one weight of all trials on a GPU; compiled, it is a single kernel per shape of weight.
 
-    ``update(weights, first, second, work, gradients, rate, count, factors, layers, clip)`` with the fp32 weights and
-    moments and the bf16 working copy [T, width], rate [T] at this step (0 for trials that have ended), the step's
-    number (from 1) as a tensor, per-layer factors [T, layers], the layer of every column, and clip [T].
+    ``update(weight, first, second, work, gradient, rate, scale, count)`` with the fp32 weight and moments and the
+    bf16 working copy, all [T, …]; the rate [T] at this step (0 for trials that have ended), the clipping factor [T],
+    and the step's number, from 1, as a tensor.
     """
     beta1, beta2, epsilon, decay = protocol.beta1, protocol.beta2, protocol.epsilon, protocol.weight_decay
 
     def update(
-        weights: torch.Tensor, first: torch.Tensor, second: torch.Tensor, work: torch.Tensor, gradients: torch.Tensor,
-        rate: torch.Tensor, count: torch.Tensor, factors: torch.Tensor, layers: torch.Tensor, clip: torch.Tensor,
+        weight: torch.Tensor, first: torch.Tensor, second: torch.Tensor, work: torch.Tensor, gradient: torch.Tensor,
+        rate: torch.Tensor, scale: torch.Tensor, count: torch.Tensor,
     ) -> None:  # fmt: skip
-        g = gradients.float()
-        if clipped:
-            norm = (g * g).sum(1, keepdim=True).sqrt()
-            g = g * (clip[:, None] / (norm + 1e-6)).clamp(max=1.0)
-        lr = rate[:, None]
-        if per_layer:
-            lr = lr * factors[:, layers]
+        along = (-1, *[1] * (weight.dim() - 1))
+        lr = rate.view(along)
+        g = gradient.float() * scale.view(along)
         m = first + (g - first) * (1 - beta1)
         v = second * beta2 + g * g * (1 - beta2)
-        moved = weights * (1 - lr * decay) if decay else weights
+        moved = weight * (1 - lr * decay) if decay else weight
         denominator = v.sqrt() / (1 - beta2**count).sqrt() + epsilon
         # A trial that has ended has rate 0; a gradient that is not a number must not touch it through 0 · NaN.
-        moved = torch.where(lr > 0, moved - lr / (1 - beta1**count) * (m / denominator), weights)
-        weights.copy_(moved)
+        moved = torch.where(lr > 0, moved - lr / (1 - beta1**count) * (m / denominator), weight)
+        weight.copy_(moved)
         first.copy_(m)
         second.copy_(v)
         work.copy_(moved)

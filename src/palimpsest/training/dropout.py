@@ -7,6 +7,7 @@ for any padded length.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -41,7 +42,7 @@ class StreamDropout(nn.Module):
 
 
 def keep_mask(x: torch.Tensor, p: float, k0: torch.Tensor, k1: torch.Tensor) -> torch.Tensor:
-    """0 with probability p, else 1/(1-p), for every element of x: [rows, …, positions, channels] or [rows, channels]."""
+    """0 with probability p, else 1/(1-p), for every element of x: [rows, …, positions, channels], [rows, channels]."""
     *lead, channels = x.shape
     row = torch.zeros((), dtype=torch.int32, device=x.device)
     for n, size in enumerate(lead):
@@ -71,15 +72,17 @@ def attention(
     return torch.matmul(weights, value).transpose(1, 2).contiguous(), weights
 
 
-def install(model: Any, stream: Stream) -> None:
-    """Let all dropout of this Hugging Face model come from the stream."""
+def install(model: Any, stream: Stream, layers: Sequence[nn.Module]) -> None:
+    """Let all dropout of this Hugging Face model come from the stream.
+
+    Places are numbered within their layer, so that all layers are alike; each layer's stream has a key of its own.
+    """
     from transformers import AttentionInterface
 
     AttentionInterface.register(_ATTENTION, attention)
     model.config._attn_implementation = _ATTENTION
-    site = 0
-    for module in list(model.modules()):
-        for name, child in list(module.named_children()):
-            if isinstance(child, nn.Dropout):
-                setattr(module, name, StreamDropout(child.p, stream, site))
-                site += 1
+    inside = {module for layer in layers for module in layer.modules()}
+    for part in [[m for m in model.modules() if m not in inside], *(list(layer.modules()) for layer in layers)]:
+        places = [(m, name, d) for m in part for name, d in m.named_children() if isinstance(d, nn.Dropout)]
+        for site, (module, name, dropout) in enumerate(places):
+            setattr(module, name, StreamDropout(dropout.p, stream, site))

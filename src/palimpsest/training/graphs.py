@@ -15,7 +15,7 @@ from palimpsest.training.adam import device_update
 from palimpsest.training.data import Data
 from palimpsest.training.network import Batch
 from palimpsest.training.preparation import Prepared
-from palimpsest.training.stacked import Stack, Stepper, assemble, gradients
+from palimpsest.training.stacked import Stack, Stepper, assemble, folded_gradients, gradients
 
 # Few lengths mean few programs: at most twice as many tokens as needed, and usually far fewer.
 _LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
@@ -31,7 +31,7 @@ class GraphStepper(Stepper):
         pack, device = stack.pack, stack.device
         trials, width = stack.weights.shape
         protocol = pack.trials[0].protocol
-        self.stack, self.compiled = stack, compiled
+        self.stack, self.compiled = stack, compiled and stack.network.parts.foldable
         self._capacity = pack.steps
         self._rows = torch.as_tensor(pack.rows, device=device)
         self._rates = torch.as_tensor(pack.rates, dtype=torch.float32, device=device)
@@ -40,29 +40,32 @@ class GraphStepper(Stepper):
         self._losses = torch.full((trials, pack.steps), float("nan"), device=device)
 
         self._work = torch.zeros(trials, width, dtype=precision, device=device)
-        self._moments = torch.zeros(2, trials, width, device=device)
-        self._gradients = torch.zeros(trials, width, dtype=precision, device=device)
-        self._weights_of = stack.layout.views(self._work)
-        self._gradients_of = stack.layout.views(self._gradients)
+        moments = torch.zeros(2, trials, width, device=device)
+        self._slots = {
+            name: (weight, *others)
+            for (name, weight), *others in zip(
+                stack.layout.views(stack.weights).items(),
+                *(stack.layout.views(flat).values() for flat in (moments[0], moments[1], self._work)),
+                strict=True,
+            )
+        }
+        self._weights_of = {name: slot[3].requires_grad_() for name, slot in self._slots.items()}
 
         depth = pack.trials[0].encoder.anatomy.depth
         own = [p.layer_rates() for p in pack.trials]
-        self._factors = torch.tensor([[r.get(i, 1.0) for i in range(depth + 1)] for r in own], device=device)
-        columns = np.zeros(width, dtype=np.int32)
-        for layer, begin, end in stack.layout.stretches():
-            columns[begin:end] = layer
-        self._layers = torch.as_tensor(columns, device=device)
+        self._factors = torch.tensor([[r.get(i, 1.0) for r in own] for i in range(depth + 1)], device=device)
         clips = [p.protocol.clip for p in pack.trials]
+        self._clipped = any(c is not None for c in clips)
         self._clip = torch.tensor([c if c is not None else float("inf") for c in clips], device=device)
-        self._update = _update(_adam_fields(protocol), any(own), any(c is not None for c in clips))
+        self._update = _update(_adam_fields(protocol))
 
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
         self._pool: Any = torch.cuda.graph_pool_handle()
-        self._move()  # compiles the optimiser, on weights that are still zero
+        # Compiles the optimiser, on weights that are still zero.
+        self._move({name: torch.zeros_like(w) for name, w in self._weights_of.items()})
         stack.load()
         self._work.copy_(stack.weights)
-        self._moments.zero_()
-        self._step.zero_()
+        moments.zero_()
         stack.network.train()
 
     def _batch(self, length: int) -> tuple[Batch, torch.Tensor]:
@@ -70,19 +73,24 @@ class GraphStepper(Stepper):
         keys = self._keys.index_select(1, self._step)[:, 0]
         return self.stack.renumber(self.stack.training.take(rows, length)), keys
 
-    def _differentiate(self, length: int) -> torch.Tensor:
+    def _differentiate(self, length: int) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
         batch, keys = self._batch(length)
-        compute = _compiled(self.stack.network) if self.compiled else gradients
-        found, losses = compute(self.stack.network, self._weights_of, batch, keys)
-        torch._foreach_copy_(list(self._gradients_of.values()), [found[n] for n in self._gradients_of])
-        return losses
+        compute = folded_gradients if self.compiled else gradients
+        return compute(self.stack.network, self._weights_of, batch, keys)
 
-    def _move(self) -> None:
+    def _move(self, found: dict[str, torch.Tensor]) -> None:
+        """Adam, weight by weight: each is one pass over memory, straight from the gradient."""
         rate = self._rates.index_select(1, self._step)[:, 0]
-        self._update(
-            self.stack.weights, self._moments[0], self._moments[1], self._work, self._gradients,
-            rate, (self._step + 1).float(), self._factors, self._layers, self._clip,
-        )  # fmt: skip
+        rates = rate * self._factors
+        scale = torch.ones_like(rate)
+        if self._clipped:
+            square = sum(g.float().flatten(1).square().sum(1) for g in found.values())
+            scale = (self._clip / (torch.as_tensor(square).sqrt() + 1e-6)).clamp(max=1.0)
+        count = (self._step + 1).float()
+        with torch.no_grad():
+            for name, slot in self._slots.items():
+                layer = self.stack.layout.slots[name].layer
+                self._update(*slot, found[name], rates[layer], scale, count)
 
     def _capture(self, length: int) -> torch.cuda.CUDAGraph:
         stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
@@ -93,9 +101,9 @@ class GraphStepper(Stepper):
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool):
-            losses = self._differentiate(length)
+            found, losses = self._differentiate(length)
             self._losses.index_copy_(1, self._step, losses.float()[:, None])
-            self._move()
+            self._move(found)
             self._step += 1
         return graph
 
@@ -132,16 +140,9 @@ def _adam_fields(protocol: Protocol) -> Protocol:
 
 
 @lru_cache(maxsize=16)
-def _update(protocol: Protocol, per_layer: bool, clipped: bool) -> Any:
-    return torch.compile(device_update(protocol, per_layer, clipped), dynamic=False, fullgraph=True)
-
-
-def _compiled(network: Any) -> Any:
-    """The compiled gradient function of a network; kept with the network, so that later packs reuse it."""
-    if not hasattr(network, "compiled_gradients"):
-        torch._dynamo.config.cache_size_limit = 64
-        network.compiled_gradients = torch.compile(gradients, dynamic=False, fullgraph=True)
-    return network.compiled_gradients
+def _update(protocol: Protocol) -> Any:
+    torch._dynamo.config.cache_size_limit = 64  # one program per shape of weight
+    return torch.compile(device_update(protocol), dynamic=False, fullgraph=True)
 
 
 def pays(stack: Stack, trial_steps: int) -> bool:

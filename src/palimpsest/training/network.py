@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from palimpsest.encoders.loading import Encoder
 from palimpsest.specs.protocol import Protocol
 from palimpsest.training.dropout import Stream, StreamDropout, install
+from palimpsest.training.layers import Parts
 
 Kind = Literal["classification", "regression", "spans"]
 
@@ -46,14 +47,16 @@ class Network(nn.Module):
             for module in self.encoder.modules():
                 if isinstance(module, nn.Dropout):
                     module.p = 0.0
-        install(self.encoder, self.stream)
+        layers = encoder.anatomy.layer_modules
+        install(self.encoder, self.stream, [self.encoder.get_submodule(name) for name in layers])
+        self.parts = Parts(self.encoder, layers, self.stream)
         self.head_dropout = StreamDropout(protocol.head_dropout, self.stream, HEAD_SITE)
 
     def hidden_states(
         self, ids: torch.Tensor, types: torch.Tensor, mask: torch.Tensor, every_layer: bool = False
     ) -> tuple[torch.Tensor, ...]:
         """The last layer's hidden states, or those of all layers 0..L."""
-        dtype = self.head.weight.dtype
+        dtype = self.encoder.get_input_embeddings().weight.dtype if self.parts.fold is None else self.parts.fold.dtype
         # A ready-made additive mask: given a plain one, transformers would look at its values, which vmap refuses.
         additive = (~mask).to(dtype)[:, None, None, :] * torch.finfo(dtype).min
         extra = {"token_type_ids": types} if self.token_types else {}
@@ -61,17 +64,24 @@ class Network(nn.Module):
         return tuple(out.hidden_states) if every_layer else (out.last_hidden_state,)
 
     def forward(
-        self, ids: torch.Tensor, types: torch.Tensor, mask: torch.Tensor, key: torch.Tensor | None = None
+        self,
+        ids: torch.Tensor,
+        types: torch.Tensor,
+        mask: torch.Tensor,
+        key: torch.Tensor | None = None,
+        hidden: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Logits: [B, outputs], or [B, L, 2] for spans. `key` is the dropout stream of this step."""
+        """Logits: [B, outputs], or [B, L, 2] for spans.
+
+        `key` is the dropout stream of this step; `hidden`, the last hidden states, if they are already known.
+        """
         self.stream.key = key
         try:
-            return self._logits(ids, types, mask)
+            return self._logits(self.hidden_states(ids, types, mask)[0] if hidden is None else hidden, mask)
         finally:
             self.stream.key = None  # nothing of a vmapped or compiled pass may outlive it
 
-    def _logits(self, ids: torch.Tensor, types: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        hidden = self.hidden_states(ids, types, mask)[0]
+    def _logits(self, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         if self.kind != "spans":
             hidden = pool(hidden, mask, self.pooling)
             if self.pooler is not None:

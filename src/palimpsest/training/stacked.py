@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch.func import functional_call, grad_and_value, vmap
+from torch.func import functional_call, vmap
 
 from palimpsest.encoders.loading import Encoder
 from palimpsest.specs.protocol import Protocol
@@ -24,6 +24,7 @@ from palimpsest.training.adam import HostAdam, StackedAdam
 from palimpsest.training.batches import Padded, padded_length
 from palimpsest.training.data import Data
 from palimpsest.training.evaluation import Evaluation, chunks, curve, epochs_of, evaluate, failure, ruined
+from palimpsest.training.layers import Fold
 from palimpsest.training.layout import Layout, Vocabulary, lay_out, vocabulary, whole_vocabulary
 from palimpsest.training.network import Batch, Kind, Network, batch_loss
 from palimpsest.training.outcome import Outcome
@@ -138,14 +139,46 @@ class Stack:
 def gradients(
     network: Network, weights: dict[str, torch.Tensor], batch: Batch, keys: torch.Tensor
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-    """Gradients and losses [T] of all trials at one step."""
+    """Gradients and losses [T] of all trials at one step.
+
+    Trials do not touch each other, so the gradient of the sum of their losses is each one's own.
+    """
 
     def loss(own: dict[str, torch.Tensor], examples: Batch, key: torch.Tensor) -> torch.Tensor:
         logits = functional_call(network, own, (examples.ids, examples.types, examples.mask, key))
         return batch_loss(logits, examples, network.kind)
 
-    result: tuple[dict[str, torch.Tensor], torch.Tensor] = vmap(grad_and_value(loss))(weights, batch, keys)
-    return result
+    losses = vmap(loss)(weights, batch, keys)
+    return _differentiate(losses, weights)
+
+
+def folded_gradients(
+    network: Network, weights: dict[str, torch.Tensor], batch: Batch, keys: torch.Tensor
+) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    """The same with the encoder run folded, its layers in one compiled program: see training/layers.py."""
+    trials = len(keys)
+    encoder = {n.removeprefix("encoder."): w for n, w in weights.items() if n.startswith("encoder.")}
+    rest = {n: w for n, w in weights.items() if not n.startswith("encoder.")}
+    network.parts.fold = Fold(encoder, keys)
+    try:
+        ids, types, mask = (x.flatten(0, 1) for x in (batch.ids, batch.types, batch.mask))
+        hidden = network.hidden_states(ids, types, mask)[0].unflatten(0, (trials, -1))
+    finally:
+        network.parts.fold = None
+
+    def loss(own: dict[str, torch.Tensor], states: torch.Tensor, examples: Batch, key: torch.Tensor) -> torch.Tensor:
+        logits = functional_call(network, own, (examples.ids, examples.types, examples.mask, key, states))
+        return batch_loss(logits, examples, network.kind)
+
+    losses = vmap(loss)(rest, hidden, batch, keys)
+    return _differentiate(losses, weights)
+
+
+def _differentiate(
+    losses: torch.Tensor, weights: dict[str, torch.Tensor]
+) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    found = torch.autograd.grad(losses.sum(), list(weights.values()))
+    return dict(zip(weights, found, strict=True)), losses.detach()
 
 
 def _shape(protocol: Protocol) -> Protocol:
@@ -212,7 +245,7 @@ class HostStepper(Stepper):
         pack = stack.pack
         self.stack = stack
         stack.load()
-        self._views = stack.layout.views(stack.weights)
+        self._views = {name: view.requires_grad_() for name, view in stack.layout.views(stack.weights).items()}
         self._optimizer: StackedAdam = HostAdam(
             stack.weights, stack.layout, pack.trials[0].protocol, pack.rates,
             [p.layer_rates() for p in pack.trials], [p.protocol.clip for p in pack.trials], pack.lengths,
