@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Display:
-    """A bar with trials done, steps per second, time left and the last scores; plain lines where there is no terminal."""
+    """A bar with trials done, steps per second, time left and the last scores; plain lines outside a terminal."""
 
     def __init__(self, console: Console, trials: Sequence[Trial], plan: Plan) -> None:
         self._console, self._plan = console, plan

@@ -27,7 +27,7 @@ def run_plan(
     limit: int | None = None,
     retry_failed: bool = False,
 ) -> None:
-    """Run the missing trials (the first `limit` of them). Returns when they have ended; errors leave the rest undone."""
+    """Run the missing trials (the first `limit` of them). Returns when all have ended; errors leave the rest undone."""
     from palimpsest.execution.local import cores, run_here, run_processes
     from palimpsest.execution.worker import pick_device
 

@@ -75,8 +75,13 @@ def operate_on_checkpoint(
         out.mkdir(parents=True, exist_ok=True)
         network.save_pretrained(out)
         encoder.tokenizer.save_pretrained(out)
-        note = {"encoder": encoder.identity.name, "weights": encoder.identity.weights, "protocol": protocol, "seed": seed,
-                "interventions": [i.canonical for i in interventions]}  # fmt: skip
+        note = {
+            "encoder": encoder.identity.name,
+            "weights": encoder.identity.weights,
+            "protocol": protocol,
+            "seed": seed,
+            "interventions": [i.canonical for i in interventions],
+        }
         (out / "palimpsest.json").write_text(json.dumps(note, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         raise PalimpsestError(f"cannot write {out}: {error.strerror or error}") from None

@@ -66,10 +66,12 @@ class Padded:
         return int(self.host_lengths[rows].max())
 
 
-def pad(encoded: Encoded, pad_id: int, device: torch.device | str) -> Padded:
-    """Lay ragged examples out as rectangles."""
+def pad(encoded: Encoded, pad_id: int, device: torch.device | str, limit: int | None = None) -> Padded:
+    """Lay ragged examples out as rectangles, no wider than the encoder has positions (`limit`)."""
     lengths = np.append(np.diff(encoded.offsets), 0).astype(np.int64)
     width = -(-int(lengths.max()) // BUCKET) * BUCKET
+    if limit is not None:
+        width = min(width, limit)
     inside = np.arange(width) < lengths[:, None]
     ids = np.full(inside.shape, pad_id, dtype=np.int32)
     types = np.zeros(inside.shape, dtype=np.int32)

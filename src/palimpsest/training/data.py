@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 
 from palimpsest.encoders.loading import Encoder
+from palimpsest.errors import EncoderError
 from palimpsest.specs.protocol import Protocol
 from palimpsest.tasks.base import Task
 from palimpsest.tasks.tokenize import Encoded, encode
@@ -24,6 +25,7 @@ class Data:
     train: Encoded
     validation: Encoded
     pad_id: int
+    positions: int | None = None  # how long an input the encoder can take; None for no limit
 
     @property
     def window_owners(self) -> npt.NDArray[np.int64] | None:
@@ -36,7 +38,9 @@ class Data:
 
 @lru_cache(maxsize=8)
 def _padded(data: Data, device: str) -> tuple[Padded, Padded]:
-    return pad(data.train, data.pad_id, device), pad(data.validation, data.pad_id, device)
+    splits = (data.train, data.validation)
+    train, validation = (pad(split, data.pad_id, device, data.positions) for split in splits)
+    return train, validation
 
 
 def prepare_data(task: Task, encoder: Encoder, protocol: Protocol) -> Data:
@@ -52,4 +56,15 @@ def _prepare(task: Task, encoder: Encoder, max_length: int, doc_stride: int) -> 
     limit = min(max_length, longest)
     train = encode(task.train, encoder.tokenizer, limit, doc_stride, task.kind)
     validation = encode(task.validation, encoder.tokenizer, limit, doc_stride, task.kind)
-    return Data(task, train, validation, encoder.pad_id)
+    _check_vocabulary(encoder, task, train, validation)
+    return Data(task, train, validation, encoder.pad_id, longest)
+
+
+def _check_vocabulary(encoder: Encoder, task: Task, *splits: Encoded) -> None:
+    words: int = encoder.model.get_input_embeddings().num_embeddings
+    highest = max((int(split.ids.max()) for split in splits if len(split.ids)), default=0)
+    if highest >= words:
+        raise EncoderError(
+            f"the tokenizer of {encoder.identity.name} does not belong to its weights: in {task.name} it gives the token "
+            f"{highest}, but there are embeddings for {words:,} tokens only"
+        )

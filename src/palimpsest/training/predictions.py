@@ -19,10 +19,8 @@ def pack(values: npt.ArrayLike | list[str]) -> str:
         kind, raw = "js", json.dumps(values, ensure_ascii=False).encode()
     else:
         array = np.asarray(values)
-        if array.dtype.kind == "f":
-            kind = "f4"
-        else:
-            kind = "u1" if array.size == 0 or array.max() < 256 else "u2"
+        smallest = "u1" if array.size == 0 or array.max() < 256 else "u2"
+        kind = "f4" if array.dtype.kind == "f" else smallest
         raw = array.astype(_DTYPES[kind]).tobytes()
     return f"{kind}:{base64.b85encode(zlib.compress(raw, 9)).decode()}"
 

@@ -105,7 +105,7 @@ class Prepared:
         return state | self.head_state(source)
 
     def head_state(self, pretrained: State | None = None) -> dict[str, torch.Tensor]:
-        """The part of :meth:`initial_state` that is put on top of the encoder: the head, and the pooler if it is used."""
+        """The part of :meth:`initial_state` put on top of the encoder: the head, and the pooler if it is used."""
         source = self.encoder.state if pretrained is None else pretrained
         anatomy, p = self.encoder.anatomy, self.protocol
         device = next(iter(source.values())).device
