@@ -186,6 +186,15 @@ def test_an_outcome_says_what_happened(make_data: Callable[..., Data]) -> None:
     assert encoder.state.keys() == encoder_of("bert").state.keys()
 
 
+def test_evaluating_at_the_end_leaves_out_only_the_epochs_before(make_data: Callable[..., Data]) -> None:
+    encoder, data = encoder_of("bert"), make_data(30, 8)
+    whole = reference.train(prepare(encoder, data, epochs=3), data)
+    once = reference.train(prepare(encoder, data, epochs=3, evaluate="end"), data)
+    assert [epoch.epoch for epoch in whole.epochs] == [1, 2, 3]
+    assert once.epochs == whole.epochs[-1:]
+    assert replace(once, epochs=whole.epochs) == whole
+
+
 def test_it_learns(make_data: Callable[..., Data]) -> None:
     data = make_data(60, 24)
     trial = Trial(

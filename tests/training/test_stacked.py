@@ -41,7 +41,7 @@ def mixture(encoder: Encoder, data: Data, **shared: Any) -> list[Prepared]:
         {"size": 13, "interventions": (PermuteLayers(order=(3, 1, 2)),), "protocol": {"clip": 0.5}},
         {"size": 0.5, "interventions": (ReinitializeHeads(heads=((1, 2), (3, 1))),),
          "protocol": {"schedule": "linear"}},
-        {"size": 7, "protocol": {"epochs": 3, "warmup": 0.3, "learning_rate": 3e-4}},
+        {"size": 7, "protocol": {"epochs": 3, "warmup": 0.3, "learning_rate": 3e-4, "evaluate": "end"}},
         {"size": 24, "interventions": (Reinitialize(layers=(3,)),), "protocol": {"reinitialized_rate": 5, "clip": 10}},
         {"size": 9, "protocol": {"frozen_layers": (1, -1), "schedule": "linear", "warmup": 0.5}},
         {"size": 16, "interventions": (Reinitialize(layers=(1, 2, 3)), PermuteLayers(order=(2, 3, 1))),

@@ -77,28 +77,27 @@ def _stretches(layout: Layout, rates: dict[int, float]) -> list[tuple[float, int
 def device_update(protocol: TrainingProtocol) -> Callable[..., None]:
     """One Adam step of one weight of all trials on a GPU; compiled, it is a single kernel per shape of weight.
 
-    ``update(weight, first, second, work, gradient, rate, scale, count)`` with the fp32 weight and moments and the
-    bf16 working copy, all [T, …]; the rate [T] at this step (0 for trials that have ended), the clipping factor [T],
-    and the step's number, from 1, as a tensor.
+    ``update(weight, first, second, work, gradient, active, rate, scale, count)`` with the fp32 weight and moments and
+    the bf16 working copy, all [T, …]; which trials are active [T] (the others stay as they are, whatever their
+    gradient), the rate [T] at this step, the clipping factor [T], and the step's number, from 1, as a tensor.
     """
     beta1, beta2, epsilon, decay = protocol.beta1, protocol.beta2, protocol.epsilon, protocol.weight_decay
 
     def update(
         weight: torch.Tensor, first: torch.Tensor, second: torch.Tensor, work: torch.Tensor, gradient: torch.Tensor,
-        rate: torch.Tensor, scale: torch.Tensor, count: torch.Tensor,
+        active: torch.Tensor, rate: torch.Tensor, scale: torch.Tensor, count: torch.Tensor,
     ) -> None:  # fmt: skip
         along = (-1, *[1] * (weight.dim() - 1))
-        lr = rate.view(along)
+        on, lr = active.view(along), rate.view(along)
         g = gradient.float() * scale.view(along)
         m = first + (g - first) * (1 - beta1)
         v = second * beta2 + g * g * (1 - beta2)
         moved = weight * (1 - lr * decay) if decay else weight
         denominator = v.sqrt() / (1 - beta2**count).sqrt() + epsilon
-        # A trial that has ended has rate 0; a gradient that is not a number must not touch it through 0 · NaN.
-        moved = torch.where(lr > 0, moved - lr / (1 - beta1**count) * (m / denominator), weight)
+        moved = torch.where(on, moved - lr / (1 - beta1**count) * (m / denominator), weight)
         weight.copy_(moved)
-        first.copy_(m)
-        second.copy_(v)
+        first.copy_(torch.where(on, m, first))
+        second.copy_(torch.where(on, v, second))
         work.copy_(moved)
 
     return update

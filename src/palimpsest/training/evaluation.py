@@ -53,12 +53,13 @@ def evaluate(task: Task, encoded: Encoded, logits: torch.Tensor) -> Evaluation:
     return Evaluation(loss, score(task, predictions), pack(predictions))
 
 
-def epochs_of(train_losses: npt.NDArray[np.float64], evaluations: list[Evaluation]) -> tuple[Epoch, ...]:
-    """Per-epoch results, from the training loss at every step and an evaluation after each epoch."""
-    parts = np.array_split(train_losses, len(evaluations)) if evaluations else []
+def epochs_of(train_losses: npt.NDArray[np.float64], evaluations: list[Evaluation], epochs: int) -> tuple[Epoch, ...]:
+    """Per-epoch results, from the training loss at every step and the evaluations after the last of these epochs."""
+    parts = np.split(train_losses, epochs)
+    first = epochs - len(evaluations)
     return tuple(
-        Epoch(n + 1, float(part.mean()), e.loss, e.metrics)
-        for n, (part, e) in enumerate(zip(parts, evaluations, strict=True))
+        Epoch(n, float(part.mean()), e.loss, e.metrics)
+        for n, (part, e) in enumerate(zip(parts[first:], evaluations, strict=True), first + 1)
     )
 
 
@@ -67,9 +68,9 @@ def failure(reason: str, metric: str, train_losses: npt.NDArray[np.float64]) -> 
     return Outcome("failed", reason, metric, curve=curve(train_losses), steps=len(train_losses))
 
 
-def ruined(evaluations: list[Evaluation]) -> str:
+def ruined(loss: float, step: int) -> str:
     """Why a trial failed whose training losses were all numbers."""
-    return f"the validation loss became {evaluations[-1].loss} after epoch {len(evaluations)}"
+    return f"the validation loss became {loss} after step {step}"
 
 
 def curve(train_losses: npt.NDArray[np.float64]) -> tuple[tuple[int, float], ...]:

@@ -32,8 +32,9 @@ class GraphStepper(Stepper):
         trials, width = stack.weights.shape
         protocol = pack.trials[0].protocol
         self.stack, self.compiled = stack, compiled and stack.network.parts.foldable
-        self._capacity = pack.steps
         self._rows = torch.as_tensor(pack.rows, device=device)
+        ends = torch.as_tensor(pack.lengths, device=device)
+        self._active = torch.arange(pack.steps, device=device) < ends[:, None]
         self._rates = torch.as_tensor(pack.rates, dtype=torch.float32, device=device)
         self._keys = torch.as_tensor(pack.keys, device=device)
         self._step = torch.zeros(1, dtype=torch.long, device=device)
@@ -49,7 +50,7 @@ class GraphStepper(Stepper):
                 strict=True,
             )
         }
-        self._weights_of = {name: slot[3].requires_grad_() for name, slot in self._slots.items()}
+        self._weights_of = {n: view.requires_grad_() for n, view in stack.layout.views(self._work).items()}
 
         depth = pack.trials[0].encoder.anatomy.depth
         own = [p.layer_rates() for p in pack.trials]
@@ -60,12 +61,9 @@ class GraphStepper(Stepper):
         self._update = _update(_adam_fields(protocol))
 
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
-        self._pool: Any = torch.cuda.graph_pool_handle()
-        # Compiles the optimiser, on weights that are still zero.
-        self._move({name: torch.zeros_like(w) for name, w in self._weights_of.items()})
+        self._pool: Any = None  # graphs of different lengths never run at once: they share their memory
         stack.load()
         self._work.copy_(stack.weights)
-        moments.zero_()
         stack.network.train()
 
     def _batch(self, length: int) -> tuple[Batch, torch.Tensor]:
@@ -78,7 +76,7 @@ class GraphStepper(Stepper):
         compute = folded_gradients if self.compiled else gradients
         return compute(self.stack.network, self._weights_of, batch, keys)
 
-    def _move(self, found: dict[str, torch.Tensor]) -> None:
+    def _move(self, found: dict[str, torch.Tensor], active: torch.Tensor) -> None:
         """Adam, weight by weight: each is one pass over memory, straight from the gradient."""
         rate = self._rates.index_select(1, self._step)[:, 0]
         rates = rate * self._factors
@@ -90,22 +88,29 @@ class GraphStepper(Stepper):
         with torch.no_grad():
             for name, slot in self._slots.items():
                 layer = self.stack.layout.slots[name].layer
-                self._update(*slot, found[name], rates[layer], scale, count)
+                self._update(*slot, found[name], active, rates[layer], scale, count)
 
     def _capture(self, length: int) -> torch.cuda.CUDAGraph:
         stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            for _ in range(2):  # compiles and warms up; has no effect on weights
-                self._differentiate(length)
+            for _ in range(2):  # compiles and warms up; with no trial active, nothing is changed
+                found, _ = self._differentiate(length)
+                self._move(found, torch.zeros_like(self._active[:, 0]))
+            del found
         torch.cuda.current_stream().wait_stream(stream)
+        self._pool = self._pool or torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool):
-            found, losses = self._differentiate(length)
-            self._losses.index_copy_(1, self._step, losses.float()[:, None])
-            self._move(found)
-            self._step += 1
+            self.compute(length)
         return graph
+
+    def compute(self, length: int) -> None:
+        """One step of all trials, with batches padded to this length: what a graph is captured from."""
+        found, losses = self._differentiate(length)
+        self._losses.index_copy_(1, self._step, losses.float()[:, None])
+        self._move(found, self._active.index_select(1, self._step)[:, 0])
+        self._step += 1
 
     def length_at(self, step: int) -> int:
         """The padded length of all trials' batches at a step."""
@@ -155,7 +160,8 @@ def fitting_trials(trials: Sequence[Prepared], data: Data, device: torch.device)
     stack = Stack(assemble(trials[:1], data), device)
     stack.load()
     stack.network.train()
-    work = stack.layout.views(stack.weights.to(torch.bfloat16))
+    flat = stack.weights.to(torch.bfloat16)
+    work = {name: view.requires_grad_() for name, view in stack.layout.views(flat).items()}
     lengths = stack.training.host_lengths[stack.pack.rows]
     worst = int(lengths.max(axis=-1).argmax())
     length = min(-(-int(lengths.max()) // 16) * 16, stack.training.ids.shape[1])

@@ -64,8 +64,8 @@ class Parts:
         self, name: str, same: str, original: Callable[..., Any], own_key: tuple[int, int], *args: Any, **kwargs: Any
     ) -> Any:
         if self.fold is not None:
-            key = self.fold.keys ^ torch.tensor(own_key, dtype=torch.int32, device=self.fold.keys.device)
-            return self._unfold(name, same, key, args, kwargs)
+            keys = torch.stack([self.fold.keys[:, 0] ^ own_key[0], self.fold.keys[:, 1] ^ own_key[1]], dim=1)
+            return self._unfold(name, same, keys, args, kwargs)
         before = self._stream.key
         if before is not None:
             self._stream.key = torch.stack([before[0] ^ own_key[0], before[1] ^ own_key[1]])
@@ -83,14 +83,17 @@ class Parts:
         leaves, shape = pytree.tree_flatten((args, kwargs))
         given = [isinstance(leaf, torch.Tensor) for leaf in leaves]
         constants = tuple(None if tensor else leaf for leaf, tensor in zip(leaves, given, strict=True))
-        inputs = [leaf.unflatten(0, (trials, -1)) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        inputs = [leaf.view(trials, -1, *leaf.shape[1:]) for leaf in leaves if isinstance(leaf, torch.Tensor)]
         signature = (same, str(shape), tuple(given), constants)
         if signature not in self._programs:
-            self._programs[signature] = self._program(same, shape, given, constants)
+            self._programs[signature] = self._program(same, shape, given, constants, keys.device)
         return self._programs[signature](weights, keys, inputs).flatten(0, 1)
 
-    def _program(self, same: str, shape: Any, given: list[bool], constants: Any) -> Callable[..., torch.Tensor]:
+    def _program(
+        self, same: str, shape: Any, given: list[bool], constants: Any, device: torch.device
+    ) -> Callable[..., torch.Tensor]:
         template, stream = self._templates[same]
+        template.to(device)
 
         def one_trial(weights: dict[str, torch.Tensor], key: torch.Tensor, inputs: list[torch.Tensor]) -> Any:
             stream.key = key

@@ -122,6 +122,10 @@ class Prepared:
         state["head.bias"] = torch.zeros(self.outputs, device=device)
         return state
 
+    def evaluated_every(self, steps: int) -> int:
+        """After how many steps each the validation set is looked at, in a training of this many steps."""
+        return steps // self.protocol.epochs if self.protocol.evaluate == "epoch" else steps
+
     def steps(self) -> int:
         """How many optimiser steps this trial takes (for tasks whose examples are one row each)."""
         return steps_per_epoch(len(self.examples), self.protocol.batch_size) * self.protocol.epochs

@@ -31,7 +31,7 @@ def train(
     training, validation = data.on(device)
 
     rows = prepared.training_rows(data.window_owners)
-    steps, per_epoch = len(rows), len(rows) // protocol.epochs
+    steps, stretch = len(rows), prepared.evaluated_every(len(rows))
     rates, keys = prepared.rates(steps), torch.as_tensor(prepared.dropout_keys(steps), device=device)
     optimizer = _optimizer(network, prepared, anatomy)
 
@@ -56,18 +56,18 @@ def train(
         optimizer.step()
         if on_step:
             on_step(step + 1)
-        if (step + 1) % per_epoch == 0:
+        if (step + 1) % stretch == 0:
             logits = predict(network, data, validation, protocol.max_length)
             evaluations.append(evaluate(task, data.validation, logits))
             if not math.isfinite(evaluations[-1].loss):
-                return failure(ruined(evaluations), task.metrics[0], train_losses[: step + 1])
+                return failure(ruined(evaluations[-1].loss, step + 1), task.metrics[0], train_losses[: step + 1])
 
     last = evaluations[-1]
     return Outcome(
         status="finished",
         metric=task.metrics[0],
         metrics=last.metrics,
-        epochs=epochs_of(train_losses, evaluations),
+        epochs=epochs_of(train_losses, evaluations, protocol.epochs),
         curve=curve(train_losses),
         predictions=last.predictions,
         train_examples=len(prepared.examples),

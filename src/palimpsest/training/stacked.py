@@ -43,7 +43,7 @@ class Pack:
     rates: npt.NDArray[np.float64]  # [T, steps], 0 where a trial has ended
     keys: npt.NDArray[np.int32]  # [T, steps, 2]
     lengths: tuple[int, ...]  # steps of each trial
-    boundaries: frozenset[int]  # steps after which some trial has ended an epoch
+    boundaries: frozenset[int]  # steps after which some trial is evaluated
 
     @property
     def steps(self) -> int:
@@ -62,8 +62,8 @@ def assemble(trials: Sequence[Prepared], data: Data) -> Pack:
         rows[t, : len(own)] = own
         rates[t, : len(own)] = prepared.rates(len(own))
         keys[t, : len(own)] = prepared.dropout_keys(len(own))
-        per_epoch = len(own) // prepared.protocol.epochs
-        boundaries |= set(range(per_epoch, len(own) + 1, per_epoch))
+        stretch = prepared.evaluated_every(len(own))
+        boundaries |= set(range(stretch, len(own) + 1, stretch))
     return Pack(trials, data, rows, rates, keys, tuple(len(r) for r in each), frozenset(boundaries))
 
 
@@ -162,7 +162,8 @@ def folded_gradients(
     network.parts.fold = Fold(encoder, keys)
     try:
         ids, types, mask = (x.flatten(0, 1) for x in (batch.ids, batch.types, batch.mask))
-        hidden = network.hidden_states(ids, types, mask)[0].unflatten(0, (trials, -1))
+        hidden = network.hidden_states(ids, types, mask)[0]
+        hidden = hidden.view(trials, -1, *hidden.shape[1:])
     finally:
         network.parts.fold = None
 
@@ -281,11 +282,11 @@ class _Ledger:
         self._outcomes: dict[int, Outcome] = {}
 
     def note(self, step: int, losses: npt.NDArray[np.float64], predict: Callable[[], torch.Tensor]) -> None:
-        """After `step` steps: evaluate the trials that have just ended an epoch."""
+        """After `step` steps: evaluate the trials that are due."""
         due = []
         for t, prepared in enumerate(self._pack.trials):
             length = self._pack.lengths[t]
-            if t in self._outcomes or step > length or step % (length // prepared.protocol.epochs):
+            if t in self._outcomes or step > length or step % prepared.evaluated_every(length):
                 continue
             bad = np.flatnonzero(~np.isfinite(losses[t, :step]))
             if len(bad):
@@ -298,9 +299,10 @@ class _Ledger:
         logits = predict()
         for t in due:
             prepared = self._pack.trials[t]
-            self._evaluations[t].append(evaluate(prepared.task, self._pack.data.validation, logits[t]))
-            if not math.isfinite(self._evaluations[t][-1].loss):
-                self._close(t, failure(ruined(self._evaluations[t]), prepared.task.metrics[0], losses[t, :step]))
+            found = evaluate(prepared.task, self._pack.data.validation, logits[t])
+            self._evaluations[t].append(found)
+            if not math.isfinite(found.loss):
+                self._close(t, failure(ruined(found.loss, step), prepared.task.metrics[0], losses[t, :step]))
             elif step == self._pack.lengths[t]:
                 self._close(t, self._finished(t, losses[t, :step]))
 
@@ -310,7 +312,7 @@ class _Ledger:
             status="finished",
             metric=prepared.task.metrics[0],
             metrics=last.metrics,
-            epochs=epochs_of(losses, self._evaluations[t]),
+            epochs=epochs_of(losses, self._evaluations[t], prepared.protocol.epochs),
             curve=curve(losses),
             predictions=last.predictions,
             train_examples=len(prepared.examples),
