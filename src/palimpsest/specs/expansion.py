@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from typing import Any
@@ -11,21 +11,28 @@ from typing import Any
 import numpy as np
 
 from palimpsest.errors import SpecError
-from palimpsest.specs.intervention import Intervention, PermuteLayers, Reinitialize, ReinitializeHeads
+from palimpsest.specs.intervention import DeleteLayers, Intervention, PermuteLayers, Reinitialize, ReinitializeHeads
+from palimpsest.specs.protocol import Protocol
 from palimpsest.specs.study import (
     Custom,
     Experiment,
     Heads,
     Incremental,
+    Interleaved,
     Localized,
     Permutation,
     Probing,
     SeedName,
+    Sequential,
+    Size,
     Study,
     size_label,
 )
-from palimpsest.specs.trial import Probe, Seeds, Trial
+from palimpsest.specs.trial import Companion, Probe, Seeds, Trial
 from palimpsest.tasks.sampling import count
+
+DIRECT = "direct"
+"""The chain of a trial that has no other task before it or beside it."""
 
 MOST_CELLS = 5_000_000
 
@@ -65,6 +72,12 @@ class _Point:
     interventions: tuple[Intervention, ...] = ()
     probe: int | None = None
     first_index: int = 0
+    after: tuple[str, ...] = ()  # tasks that come before the final one
+    together: tuple[str, ...] = ()  # tasks that are learnt at once
+
+    def concerns(self, task: str) -> bool:
+        """Whether this task stands here: one that follows upon itself, or is not of the group, does not."""
+        return (not self.after or self.after[-1] != task) and (not self.together or task in self.together)
 
 
 def expand(study: Study, encoder: EncoderIdentity, tasks: Mapping[str, TaskIdentity]) -> list[Cell]:
@@ -84,21 +97,26 @@ class _Walk:
         self._study, self._number, self._e, self._encoder = study, number, e, encoder
         self._tasks = {name: tasks[name] for name in e.tasks or study.task_names}
         self._protocol = e.protocol or study.protocol
-        self._points = list(_points(e, encoder))
+        if e.converge is not None:
+            self._protocol = self._protocol.model_copy(update={"converge": e.converge})
+        self._known = {name: tasks[name] for name in study.task_names}
+        self._points = list(_points(e, encoder, tuple(self._tasks), study.task_names))
         for layer in self._protocol.frozen_layers:
             if not 1 <= abs(layer) <= encoder.depth:
                 raise SpecError(f"frozen layer {layer} is out of range: {encoder.name} has {encoder.depth} layers")
-        for task in self._tasks.values():
+        named = {name for point in self._points for name in (*point.after, *point.together)}
+        for task in (*self._tasks.values(), *(tasks[name] for name in sorted(named))):
             for size in e.sizes:
                 count(task.train_rows, size, task.name)
 
     def count(self) -> int:
-        return len(self._tasks) * len(self._points) * sum(self._e.at_size(self._e.trials, s) for s in self._e.sizes)
+        places = sum(point.concerns(name) for name in self._tasks for point in self._points)
+        return places * sum(self._e.at_size(self._e.trials, s) for s in self._e.sizes)
 
     def cells(self) -> Iterator[Cell]:
         e, protocol = self._e, self._protocol
         kind = str(getattr(e, "kind"))  # noqa: B009 (every kind of experiment has one; the base class does not)
-        for (name, task), size in product(self._tasks.items(), e.sizes):
+        for name, size in product(self._tasks, e.sizes):
             epochs = e.at_size(e.epochs, size) if e.epochs else protocol.epochs
             trained = protocol
             if epochs != protocol.epochs and not isinstance(e, Probing):
@@ -106,16 +124,29 @@ class _Walk:
             at = {"study": self._study.name, "experiment": e.label or kind, "kind": kind, "part": self._number,
                   "task": name, "size": size_label(size), "protocol": protocol.name}  # fmt: skip
             for point in self._points:
+                if not point.concerns(name):
+                    continue
                 probe = None
                 if point.probe is not None and isinstance(e, Probing):
                     probe = Probe(layer=point.probe, epochs=epochs, patience=e.patience)
                 for index in range(point.first_index, point.first_index + e.at_size(e.trials, size)):
-                    trial = Trial(
-                        encoder=self._encoder.name, weights=self._encoder.weights, task=task.name, data=task.data,
-                        size=size, interventions=point.interventions, protocol=trained, seeds=_seeds(index, e.hold),
-                        probe=probe,
-                    )  # fmt: skip
+                    trial = None
+                    for own in (*point.after, name):
+                        trial = self._trial(own, size, point, trained, _seeds(index, e.hold), probe, trial)
+                    assert trial is not None
                     yield Cell(trial, {**at, "trial": index, **point.at})
+
+    def _trial(
+        self, name: str, size: Size, point: _Point, protocol: Protocol, seeds: Seeds, probe: Probe | None,
+        after: Trial | None,
+    ) -> Trial:  # fmt: skip
+        task = self._known[name]
+        others = (self._known[other] for other in point.together if other != name)
+        return Trial(
+            encoder=self._encoder.name, weights=self._encoder.weights, task=task.name, data=task.data, size=size,
+            interventions=point.interventions, protocol=protocol, seeds=seeds, probe=probe, measure=self._e.measure,
+            after=after, alongside=tuple(Companion(task=o.name, data=o.data, size=size) for o in others),
+        )  # fmt: skip
 
 
 @cache
@@ -124,7 +155,9 @@ def _seeds(index: int, hold: tuple[SeedName, ...]) -> Seeds:
     return seeds.model_copy(update=dict.fromkeys(hold, 0)) if hold else seeds
 
 
-def _points(e: Experiment, encoder: EncoderIdentity) -> Iterator[_Point]:
+def _points(
+    e: Experiment, encoder: EncoderIdentity, tasks: tuple[str, ...], all_tasks: tuple[str, ...]
+) -> Iterator[_Point]:
     depth = encoder.depth
     everything = range(1, depth + 1)
     match e:
@@ -157,18 +190,33 @@ def _points(e: Experiment, encoder: EncoderIdentity) -> Iterator[_Point]:
                     yield _Point({"layer": layer, "head": head}, (ReinitializeHeads(heads=((layer, head),)),))
         case Custom():
             for name, interventions in e.variants.items():
+                left = encoder
                 for intervention in interventions:
-                    _check(intervention, encoder, f"variant {name!r}")
+                    left = _check(intervention, left, f"variant {name!r}")
                 yield _Point({"variant": name}, interventions)
+        case Sequential():
+            single = all_tasks if e.intermediate is None else e.intermediate
+            chains = dict.fromkeys([*((name,) for name in single), *e.chains])
+            if e.direct:
+                yield _Point({"chain": DIRECT})
+            for chain in chains:
+                yield _Point({"chain": ", ".join(chain)}, after=chain)
+        case Interleaved():
+            if e.direct:
+                yield _Point({"chain": DIRECT})
+            for group in e.together or (tasks,):
+                if len(group) < 2:
+                    raise SpecError(f"tasks are interleaved with others; {group[0]} alone is the baseline")
+                yield _Point({"chain": f"with {', '.join(group)}"}, together=group)
         case _:
             raise SpecError(f"experiments of type {type(e).__name__} cannot be expanded")
 
 
-def _check(intervention: Intervention, encoder: EncoderIdentity, where: str) -> None:
-    """Refuse, before anything runs, what the encoder does not have."""
+def _check(intervention: Intervention, encoder: EncoderIdentity, where: str) -> EncoderIdentity:
+    """Refuse, before anything runs, what the encoder does not have; returns what is left of it."""
     depth, heads = encoder.depth, encoder.heads
     match intervention:
-        case Reinitialize():
+        case Reinitialize() | DeleteLayers():
             bad = [f"layer {layer}" for layer in intervention.layers if layer > depth]
         case ReinitializeHeads():
             bad = [
@@ -178,6 +226,11 @@ def _check(intervention: Intervention, encoder: EncoderIdentity, where: str) -> 
             bad = [f"a permutation of {len(intervention.order)} layers"] if len(intervention.order) != depth else []
     if bad:
         raise SpecError(f"{where}: {bad[0]} does not fit {encoder.name}, which has {depth} layers of {heads} heads")
+    if isinstance(intervention, DeleteLayers):
+        if len(intervention.layers) == depth:
+            raise SpecError(f"{where}: nothing is left of {encoder.name} when all of its layers are deleted")
+        return replace(encoder, depth=depth - len(intervention.layers))
+    return encoder
 
 
 def _reinitialized(layers: Any) -> tuple[Intervention, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
@@ -51,4 +52,24 @@ class PermuteLayers(Spec):
         return order
 
 
-Intervention = Annotated[Reinitialize | ReinitializeHeads | PermuteLayers, Field(discriminator="kind")]
+class DeleteLayers(Spec):
+    """These layers are taken out, and the others move up: the only intervention that changes the architecture.
+
+    Interventions that come after it count the layers that are left.
+    """
+
+    kind: Literal["delete"] = "delete"
+    layers: tuple[LayerNumber, ...] = Field(min_length=1, description="Layers to take out, counted from 1.")
+
+    @field_validator("layers")
+    @classmethod
+    def _sorted_set(cls, layers: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(sorted(set(layers)))
+
+
+Intervention = Annotated[Reinitialize | ReinitializeHeads | PermuteLayers | DeleteLayers, Field(discriminator="kind")]
+
+
+def deleted(interventions: Iterable[Intervention]) -> int:
+    """How many layers these interventions take out."""
+    return sum(len(i.layers) for i in interventions if isinstance(i, DeleteLayers))

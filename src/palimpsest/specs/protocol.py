@@ -34,6 +34,21 @@ class Initialiser(Spec):
     )
 
 
+class Convergence(Spec):
+    """When the training loss counts as flat.
+
+    Training stops after `patience` epochs in a row of which none lowered the mean training loss of an epoch below the
+    lowest before by at least `tolerance` times that of the first epoch.
+    """
+
+    tolerance: Annotated[Number, Field(gt=0, lt=1)] = 0.01
+    patience: Count = 2
+
+
+CONVERGENCE_CAP = 20
+"""The most epochs of a training until convergence, where nothing else is said."""
+
+
 class Protocol(Spec):
     """How a trial is initialised, pooled, optimised and measured."""
 
@@ -71,6 +86,14 @@ class Protocol(Spec):
 
     batch_size: Count = 8
     epochs: Count = 3
+    converge: Convergence | None = Field(
+        None,
+        description="Train until the loss is flat, for at most `epochs` (over which the schedule of the learning rate "
+        "runs). `epochs: converge` stands for this with its defaults and a cap of 20 epochs.",
+    )
+    evaluate: Literal["epoch", "end"] = Field(
+        "epoch", description="Look at the validation set after every epoch, or only after the last (finetuning)."
+    )
     max_length: Annotated[int, Field(ge=8, strict=True)] = Field(
         128, description="Longer inputs are truncated to this many tokens."
     )
@@ -79,6 +102,11 @@ class Protocol(Spec):
     )
     doc_stride: Count = Field(128, description="Overlap of the windows over long contexts (questions with spans).")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _until_converged(cls, data: Any) -> Any:
+        return until_converged(data)
+
     @model_validator(mode="after")
     def _consistent(self) -> Protocol:
         if self.weight_decay and self.optimizer == "adam":
@@ -86,10 +114,29 @@ class Protocol(Spec):
         return self
 
 
+def until_converged(data: Any) -> Any:
+    """``epochs: converge`` written out."""
+    if isinstance(data, dict) and data.get("epochs") == "converge":
+        return data | {"epochs": CONVERGENCE_CAP, "converge": data.get("converge") or Convergence()}
+    return data
+
+
 PROTOCOLS: dict[str, Protocol] = {
     p.name: p
     for p in [
         Protocol(name="paper", summary="Tamkin et al. 2020, as written in the paper and its appendix."),
+        Protocol(
+            name="cs224n-cased",
+            summary="The CS224N report on pretraining's contribution to BERT-base cased, as run.",
+            # scipy's truncnorm(-0.02, 0.02) has scale 1: next to uniform within the cuts.
+            initialiser=Initialiser(std=1.0, cut=0.02),
+            pooling="pooler",
+            head_dropout=0.1,
+            optimizer="adamw",
+            schedule="linear",
+            clip=1.0,
+            batch_size=32,
+        ),
         Protocol(
             name="pocket",
             summary="For the built-in pocket BERT: a small network wants a higher learning rate and fewer, larger steps.",

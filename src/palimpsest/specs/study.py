@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,8 +15,9 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 from palimpsest.errors import SpecError, UnknownName
 from palimpsest.specs.base import Spec
 from palimpsest.specs.intervention import Intervention
-from palimpsest.specs.protocol import Count, Protocol, resolve
+from palimpsest.specs.protocol import Convergence, Count, Protocol, resolve, until_converged
 from palimpsest.specs.task_file import TaskFile
+from palimpsest.specs.trial import Measure
 from palimpsest.tasks.known import find
 
 Size = int | float | None
@@ -83,6 +86,10 @@ def _task_names(value: Any) -> Any:
     return None if value is None else tuple(_task_name(v) for v in _listed(value))
 
 
+def _groups(value: Any) -> Any:
+    return value if value is None else tuple(_task_names(group) for group in _listed(value))
+
+
 def _distinct(values: Any) -> Any:
     return tuple(dict.fromkeys(values)) if isinstance(values, tuple) else values
 
@@ -94,6 +101,9 @@ LayerRefs = Annotated[
 AnyTask = Annotated[
     Annotated[str, Tag("name")] | Annotated[TaskFile, Tag("file")],
     Discriminator(lambda value: "file" if isinstance(value, dict | TaskFile) else "name"),
+]
+TaskGroups = Annotated[
+    tuple[Annotated[tuple[str, ...], Field(min_length=1)], ...], BeforeValidator(lambda value: _groups(value))
 ]
 SeedName = Literal["subsample", "classifier", "reinit", "order", "dropout"]
 
@@ -111,11 +121,23 @@ class Experiment(Spec):
     trials: BySize = Field(
         {"default": 3}, description="Trials per point: a number, or one per size, {500: 50, default: 3}."
     )
-    epochs: BySize | None = Field(None, description="Epochs, likewise; by default the protocol's.")
+    epochs: BySize | None = Field(
+        None,
+        description="Epochs, likewise, or `converge`; by default the protocol's. With `converge`, the most epochs.",
+    )
+    converge: Convergence | None = Field(None, description="Train until the loss is flat by this criterion.")
     protocol: Protocol | None = Field(
         None, description="A protocol name or {extends: NAME, …}; by default the study's."
     )
     hold: tuple[SeedName, ...] = Field((), description="Seeds that stay 0 instead of following the trial's index.")
+    measure: Annotated[tuple[Measure, ...], BeforeValidator(_listed)] = Field(
+        (), description="What is measured at the end of each trial besides its metrics: drift, cka."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _until_converged(cls, data: Any) -> Any:
+        return until_converged(data)
 
     @field_validator("protocol", mode="before")
     @classmethod
@@ -188,7 +210,31 @@ class Custom(Experiment):
     variants: dict[str, tuple[Intervention, ...]] = Field(min_length=1)
 
 
-AnyExperiment = Annotated[Incremental | Localized | Permutation | Probing | Heads | Custom, Field(discriminator="kind")]
+class Sequential(Experiment):
+    """Finetune on one or several intermediate tasks, then on the final one; `tasks` are the final ones."""
+
+    kind: Literal["sequential"]
+    intermediate: Annotated[tuple[str, ...] | None, AfterValidator(_distinct), BeforeValidator(_task_names)] = Field(
+        None, description="Tasks that come before each final task (other than itself), one at a time; by default all."
+    )
+    chains: TaskGroups = Field((), description="Several intermediate tasks in a row: [[mrpc, rte], …].")
+    direct: bool = Field(True, description="Also finetune on the final task directly: the baseline.")
+
+
+class Interleaved(Experiment):
+    """Learn several tasks at once: batches of all of them in a random order, one encoder, a head for each."""
+
+    kind: Literal["interleaved"]
+    together: TaskGroups | None = Field(
+        None, description="Groups of tasks; each trial is judged by one of its group's. By default all together."
+    )
+    direct: bool = Field(True, description="Also finetune on each task alone: the baseline.")
+
+
+AnyExperiment = Annotated[
+    Incremental | Localized | Permutation | Probing | Heads | Custom | Sequential | Interleaved,
+    Field(discriminator="kind"),
+]
 
 
 class Drawing(Spec):
@@ -223,7 +269,7 @@ class Study(Spec):
         if len(set(names)) < len(names):
             raise ValueError(f"a task is named twice: {', '.join(names)}")
         for experiment in self.experiments:
-            for task in experiment.tasks or ():
+            for task in (*(experiment.tasks or ()), *_others(experiment)):
                 if task not in names:
                     raise ValueError(f"the experiment's task {task!r} is not among the study's: {', '.join(names)}")
         return self
@@ -231,6 +277,16 @@ class Study(Spec):
     @property
     def task_names(self) -> tuple[str, ...]:
         return tuple(t if isinstance(t, str) else t.name for t in self.tasks)
+
+
+def _others(experiment: Experiment) -> Iterator[str]:
+    """The tasks that an experiment names besides those that its trials are judged by."""
+    match experiment:
+        case Sequential():
+            yield from experiment.intermediate or ()
+            yield from itertools.chain.from_iterable(experiment.chains)
+        case Interleaved():
+            yield from itertools.chain.from_iterable(experiment.together or ())
 
 
 def read(path: Path, settings: dict[str, Any] | None = None, *, name: str | None = None) -> Study:
@@ -307,7 +363,7 @@ def apply_settings(data: dict[str, Any], settings: dict[str, Any], where: str) -
     """
     kinds: dict[str, type[Experiment]] = {
         "incremental": Incremental, "localized": Localized, "permutation": Permutation, "probing": Probing,
-        "heads": Heads, "custom": Custom,
+        "heads": Heads, "custom": Custom, "sequential": Sequential, "interleaved": Interleaved,
     }  # fmt: skip
     data = dict(data)
     experiments = [dict(e) if isinstance(e, dict) else e for e in _listed(data.get("experiments"))]
@@ -351,11 +407,25 @@ def _only(chosen: Any, tasks: Any, experiments: list[Any], where: str) -> tuple[
     for place in experiments:
         if isinstance(place, dict) and place.get("tasks") is not None:
             place["tasks"] = [task for task in _task_names(place["tasks"]) if task in names]
+        if isinstance(place, dict):
+            place |= _without_strangers(place, names)
         if not isinstance(place, dict) or place.get("tasks") != []:
             kept.append(place)
     if not kept:
         raise SpecError(f"{where}: no experiment of this study is about {', '.join(map(str, names))}")
     return [files.get(name, name) if isinstance(name, str) else name for name in names], kept
+
+
+def _without_strangers(place: dict[str, Any], names: list[Any]) -> dict[str, Any]:
+    """The other tasks that an experiment names, as far as they are among the chosen ones."""
+    changed: dict[str, Any] = {}
+    if place.get("intermediate") is not None:
+        changed["intermediate"] = [task for task in _task_names(place["intermediate"]) if task in names]
+    for key in ("chains", "together"):
+        if isinstance(place.get(key), list):
+            groups = [list(_task_names(group)) for group in place[key]]
+            changed[key] = [group for group in groups if all(task in names for task in group)]
+    return changed
 
 
 def _fields(kinds: dict[str, type[Experiment]], experiment: dict[str, Any]) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from palimpsest.specs.base import Spec
 from palimpsest.specs.intervention import Intervention
@@ -42,6 +42,17 @@ class Probe(Spec):
     )
 
 
+Measure = Literal["drift", "cka"]
+
+
+class Companion(Spec):
+    """A task that a trial learns besides its own: in batches between its own, with a head of its own."""
+
+    task: str
+    data: str | None = None
+    size: Count | Share | None = None
+
+
 class Trial(Spec):
     """A value. Device, precision, pack size and library versions are provenance, not identity."""
 
@@ -58,6 +69,27 @@ class Trial(Spec):
     protocol: Protocol = Protocol()
     seeds: Seeds = Seeds()
     probe: Probe | None = None
+    measure: tuple[Measure, ...] = Field(
+        (),
+        description="What is measured at the end besides the metrics: how far the weights drifted, and how like the "
+        "pretrained encoder's the hidden states still are (CKA).",
+    )
+    after: Trial | None = Field(
+        None, description="The trial whose final encoder this one starts from, instead of the pretrained one."
+    )
+    alongside: tuple[Companion, ...] = Field(
+        (), description="Tasks whose batches are interleaved with the trial's own."
+    )
+
+    @field_validator("measure")
+    @classmethod
+    def _sorted_set(cls, measure: tuple[Measure, ...]) -> tuple[Measure, ...]:
+        return tuple(sorted(set(measure)))
+
+    @property
+    def ancestors(self) -> tuple[Trial, ...]:
+        """The trials that come before this one, the first first."""
+        return () if self.after is None else (*self.after.ancestors, self.after)
 
     @property
     def method(self) -> Literal["finetuning", "probing"]:
