@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from palimpsest.errors import SpecError, UnknownName
 from palimpsest.specs.base import Spec, not_truth
+from palimpsest.specs.differences import DIFFERENCES, merged
 
 Number = Annotated[float, BeforeValidator(not_truth)]
 Positive = Annotated[Number, Field(gt=0)]
@@ -121,10 +122,31 @@ def until_converged(data: Any) -> Any:
     return data
 
 
+_BY_NAME = {d.name: d for d in DIFFERENCES}
+_RELEASED = merged(*(d.fields for d in DIFFERENCES if d.released))
+
 PROTOCOLS: dict[str, Protocol] = {
     p.name: p
     for p in [
         Protocol(name="paper", summary="Tamkin et al. 2020, as written in the paper and its appendix."),
+        Protocol(
+            name="released-code",
+            summary="Tamkin et al. 2020, as the released scripts run: all differences of theirs at once.",
+            **_RELEASED,
+        ),
+        Protocol(
+            name="released-code-learning-rate",
+            summary="The released scripts' learning-rate experiment (Figure 7).",
+            **merged(_RELEASED, _BY_NAME["released-learning-rate"].fields),
+        ),
+        Protocol(
+            name="bert-original",
+            summary="As BERT itself was initialised: weights truncated at 2σ, biases zero, a new pooler.",
+            initialiser=Initialiser(std=0.02, cut=0.04, biases="zero"),
+            pooling="pooler",
+            pooler="reset",
+        ),
+        *(Protocol(name=d.name, summary=d.summary, **d.fields) for d in DIFFERENCES),
         Protocol(
             name="cs224n-cased",
             summary="The CS224N report on pretraining's contribution to BERT-base cased, as run.",
@@ -166,5 +188,23 @@ def resolve(ref: str | dict[str, Any] | Protocol, where: str = "protocol") -> Pr
     fields = base.model_dump()
     if isinstance(changes.get("initialiser"), dict):
         changes["initialiser"] = fields["initialiser"] | changes["initialiser"]
-    changes.setdefault("name", f"{base.name}+" if changes else base.name)
-    return Protocol.parse(fields | changes, where)
+    made = Protocol.parse(fields | changes, where)
+    return made if "name" in changes else made.model_copy(update={"name": _telling_name(base, made)})
+
+
+def _telling_name(base: Protocol, made: Protocol) -> str:
+    """``paper, reinitialized_rate 5``: what a protocol without a name of its own changes."""
+    before, after = _flat(base.model_dump()), _flat(made.model_dump())
+    changed = [f"{key} {_short(value)}" for key, value in after.items() if value != before[key]]
+    return ", ".join([base.name, *changed])
+
+
+def _flat(fields: dict[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in fields.items() if key not in Protocol.NOT_IDENTITY}
+    return kept | kept.pop("initialiser")
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return " ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)
