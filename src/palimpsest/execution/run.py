@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from palimpsest.execution.heartbeat import Heartbeat
 from palimpsest.execution.packing import pack
 from palimpsest.execution.plan import Plan
 from palimpsest.store import Store
@@ -35,12 +36,14 @@ def run_plan(
     if not trials:
         return
     chosen = pick_device(device)
-    if chosen == "cuda":
-        run_here(pack(plan, trials, DEVICE_PACK), plan.resources, store, chosen, engine, emit)
-        return
-    workers = processes or cores()
-    jobs = pack(plan, trials, HOST_PACK, workers)
-    if workers == 1 or len(jobs) == 1:
-        run_here(jobs, plan.resources, store, chosen, engine, emit)
-    else:
-        run_processes(jobs, plan.resources, place, engine, emit, min(workers, len(jobs)))
+    with Heartbeat(store, plan, trials) as beat:
+        emit = beat.watch(emit)
+        if chosen == "cuda":
+            run_here(pack(plan, trials, DEVICE_PACK), plan.resources, store, chosen, engine, emit)
+            return
+        workers = processes or cores()
+        jobs = pack(plan, trials, HOST_PACK, workers)
+        if workers == 1 or len(jobs) == 1:
+            run_here(jobs, plan.resources, store, chosen, engine, emit)
+        else:
+            run_processes(jobs, plan.resources, place, engine, emit, min(workers, len(jobs)))

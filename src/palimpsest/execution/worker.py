@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from palimpsest import __version__
@@ -21,18 +23,23 @@ from palimpsest.store import Record, Store
 from palimpsest.tasks.registry import load as load_task
 from palimpsest.training import probing, reference, stacked
 from palimpsest.training.data import Data, prepare_data
+from palimpsest.training.evaluation import OnLosses, coarse_curves
 from palimpsest.training.outcome import Outcome
 from palimpsest.training.preparation import Prepared
 
 Engine = Literal["stacked", "reference"]
+LOOK_EVERY = 3.0  # seconds: on a GPU, a look at the losses waits for the steps that are queued
+_LOOKED_AT = 24  # trials of a pack whose losses are reported
 
 
 @dataclass(frozen=True)
 class Event:
     """Something that whoever watches a run wants to know."""
 
-    kind: Literal["steps", "trial", "note"]
+    kind: Literal["begin", "steps", "losses", "trial", "note"]
     steps: int = 0
+    trials: tuple[Trial, ...] = ()  # that a job has just begun with
+    curves: dict[str, list[tuple[int, float | None]]] = field(default_factory=dict)  # of trials that are under way
     trial: Trial | None = None
     outcome: Outcome | None = None
     text: str = ""
@@ -60,6 +67,8 @@ def execute(job: Job, resources: Resources, store: Store, device: str, engine: E
     data = prepare_data(task, encoder, job.trials[0].protocol)
     pending = {p.trial.identity: p for p in prepared}
     begin, last = time.monotonic(), [time.monotonic(), 0.0]
+    emit(Event("begin", trials=job.trials))
+    look = _Look(pending, emit)
 
     def finish(p: Prepared, outcome: Outcome) -> None:
         seconds = (time.monotonic() - begin) / len(prepared)  # a pack's time is shared by its trials
@@ -78,11 +87,31 @@ def execute(job: Job, resources: Resources, store: Store, device: str, engine: E
             probing.train(prepared, data, device, step, finish)
         elif engine == "reference":
             for p in prepared:
-                finish(p, reference.train(p, data, device, lambda n: step(n, 1)))
+                finish(p, reference.train(p, data, device, lambda n: step(n, 1), look.at([p])))
         else:
-            _stacked(prepared, pending, data, device, step, finish, emit, job.ahead)
+            _stacked(prepared, pending, data, device, step, finish, look, emit, job.ahead)
     finally:
         emit(Event("steps", steps=int(last[1])))
+
+
+class _Look:
+    """Reports the losses of trials under way now and then; between two looks it costs nothing."""
+
+    def __init__(self, pending: dict[str, Prepared], emit: Emit) -> None:
+        self._pending, self._emit, self._last = pending, emit, time.monotonic()
+
+    def at(self, trials: Sequence[Prepared]) -> OnLosses:
+        def look(step: int, losses: Callable[[], npt.NDArray[np.float64]]) -> None:
+            if time.monotonic() - self._last < LOOK_EVERY:
+                return
+            self._last = time.monotonic()
+            chosen = [t for t, p in enumerate(trials) if p.trial.identity in self._pending][:_LOOKED_AT]
+            curves = coarse_curves(losses()[chosen, :step])
+            self._emit(
+                Event("losses", curves={trials[t].trial.identity: c for t, c in zip(chosen, curves, strict=True)})
+            )
+
+        return look
 
 
 def _stacked(
@@ -92,6 +121,7 @@ def _stacked(
     device: str,
     step: Callable[[int, int], None],
     finish: Callable[[Prepared, Outcome], None],
+    look: _Look,
     emit: Emit,
     ahead: int,
 ) -> None:
@@ -100,7 +130,7 @@ def _stacked(
     for begin in range(0, len(prepared), size):
         part = prepared[begin : begin + size]
         try:
-            stacked.train(part, data, device, step, finish, ahead)
+            stacked.train(part, data, device, step, finish, ahead, look.at(part))
         except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
             if not _out_of_memory(error) or len(part) == 1:
                 raise
@@ -112,7 +142,7 @@ def _stacked(
             half = max(1, len(rest) // 2)
             for piece in (rest[:half], rest[half:]):
                 if piece:
-                    _stacked(piece, pending, data, device, step, finish, emit, ahead)
+                    _stacked(piece, pending, data, device, step, finish, look, emit, ahead)
 
 
 def _out_of_memory(error: BaseException) -> bool:

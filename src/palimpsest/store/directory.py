@@ -24,7 +24,8 @@ class DirectoryStore(Store):
     """Records in ``PATH/trials/ab/abcdef….json``; the marker ``PATH/palimpsest-store.json`` tells a store apart.
 
     Damaged files that a new record replaces are moved to ``PATH/damaged/``. Names that begin with a dot are
-    unfinished writes; they are ignored.
+    unfinished writes; they are ignored. ``PATH/running/`` and ``PATH/studies/`` hold notes for those who watch a run
+    (see :mod:`palimpsest.store.running`); no result depends on them.
     """
 
     def __init__(self, path: Path) -> None:

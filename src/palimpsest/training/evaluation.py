@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,9 @@ from palimpsest.training.outcome import Epoch, Outcome
 from palimpsest.training.predictions import pack
 
 CURVE_POINTS = 200
+
+OnLosses = Callable[[int, Callable[[], npt.NDArray[np.float64]]], None]
+"""Told after each step: how many steps were made, and how to get the losses [trials, steps] so far, which may wait."""
 
 
 @dataclass(frozen=True)
@@ -79,3 +83,15 @@ def curve(train_losses: npt.NDArray[np.float64]) -> tuple[tuple[int, float], ...
         return ()
     parts = np.array_split(np.arange(len(train_losses)), min(CURVE_POINTS, len(train_losses)))
     return tuple((int(part[-1]) + 1, round(float(train_losses[part].mean()), 6)) for part in parts)
+
+
+def coarse_curves(losses: npt.NDArray[np.float64], points: int = 40) -> list[list[tuple[int, float | None]]]:
+    """The losses [trials, steps] of unfinished trials, averaged over stretches; None where they are no numbers."""
+    steps = losses.shape[1]
+    edges = np.linspace(0, steps, min(points, steps) + 1).astype(np.int64)
+    means = np.add.reduceat(losses, edges[:-1], axis=1) / np.diff(edges) if steps else losses
+    ends = edges[1:].tolist()
+    return [
+        [(end, round(loss, 4) if math.isfinite(loss) else None) for end, loss in zip(ends, row, strict=True)]
+        for row in means.tolist()
+    ]

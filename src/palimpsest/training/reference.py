@@ -11,7 +11,16 @@ import torch
 
 from palimpsest.training.batches import padded_length
 from palimpsest.training.data import Data
-from palimpsest.training.evaluation import Evaluation, chunks, curve, epochs_of, evaluate, failure, ruined
+from palimpsest.training.evaluation import (
+    Evaluation,
+    OnLosses,
+    chunks,
+    curve,
+    epochs_of,
+    evaluate,
+    failure,
+    ruined,
+)
 from palimpsest.training.network import Network, batch_loss
 from palimpsest.training.outcome import Outcome
 from palimpsest.training.preparation import Prepared
@@ -22,6 +31,7 @@ def train(
     data: Data,
     device: torch.device | str = "cpu",
     on_step: Callable[[int], None] | None = None,
+    on_losses: OnLosses | None = None,
 ) -> Outcome:
     """Finetune one trial from its first step to its last."""
     protocol, task, anatomy = prepared.protocol, prepared.task, prepared.encoder.anatomy
@@ -56,6 +66,8 @@ def train(
         optimizer.step()
         if on_step:
             on_step(step + 1)
+        if on_losses:
+            on_losses(step + 1, lambda: train_losses[None, :])
         if (step + 1) % stretch == 0:
             logits = predict(network, data, validation, protocol.max_length)
             evaluations.append(evaluate(task, data.validation, logits))

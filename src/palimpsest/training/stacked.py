@@ -23,7 +23,16 @@ from palimpsest.specs.protocol import Protocol
 from palimpsest.training.adam import HostAdam, StackedAdam
 from palimpsest.training.batches import Padded, padded_length
 from palimpsest.training.data import Data
-from palimpsest.training.evaluation import Evaluation, chunks, curve, epochs_of, evaluate, failure, ruined
+from palimpsest.training.evaluation import (
+    Evaluation,
+    OnLosses,
+    chunks,
+    curve,
+    epochs_of,
+    evaluate,
+    failure,
+    ruined,
+)
 from palimpsest.training.layers import Fold
 from palimpsest.training.layout import Layout, Vocabulary, lay_out, vocabulary, whole_vocabulary
 from palimpsest.training.network import Batch, Kind, Network, batch_loss
@@ -200,6 +209,7 @@ def train(
     on_step: Callable[[int, int], None] | None = None,
     on_finish: Callable[[Prepared, Outcome], None] | None = None,
     ahead: int = 0,
+    on_losses: OnLosses | None = None,
 ) -> list[Outcome]:
     """Finetune a pack of trials. `on_step(step, running)` after each step; `on_finish` as each trial ends.
 
@@ -219,6 +229,8 @@ def train(
         stepper.advance(step)
         if on_step:
             on_step(step + 1, sum(length > step for length in pack.lengths))
+        if on_losses:
+            on_losses(step + 1, stepper.losses)
         if step + 1 in pack.boundaries:
             ledger.note(step + 1, stepper.losses(), lambda: stack.predict(stepper.working()))
     return ledger.outcomes()
