@@ -131,7 +131,7 @@ def test_an_experiment_may_have_a_protocol_of_its_own() -> None:
     )
     assert [(c.trial.protocol.learning_rate, c.trial.protocol.reinitialized_rate) for c in cells] == [
         (1e-4, 1),
-        (2e-5, 5),
+        (1e-4, 5),
     ]
 
 

@@ -140,7 +140,7 @@ def test_settings_of_the_protocol_reach_those_of_experiments(tmp_path: Path) -> 
     protocols = [study.protocol, *(e.protocol for e in study.experiments if e.protocol)]
     assert [p.learning_rate for p in protocols] == [1e-4] * 3
     assert [p.initialiser.std for p in protocols] == [0.1] * 3
-    assert [(p.epochs, p.reinitialized_rate) for p in protocols] == [(7, 1), (3, 5), (3, 1)]
+    assert [(p.epochs, p.reinitialized_rate) for p in protocols] == [(7, 1), (7, 5), (3, 1)]
 
 
 def test_settings_choose_tasks(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from palimpsest.encoders.identity import identify as identify_encoder
-from palimpsest.specs.expansion import Cell, EncoderIdentity, TaskIdentity, expand
+from palimpsest.specs.expansion import Cell, EncoderIdentity, TaskIdentity, expand, left_out
 from palimpsest.specs.study import Study
 from palimpsest.specs.task_file import TaskFile
 from palimpsest.specs.trial import Trial
@@ -41,6 +41,7 @@ class Plan:
     resources: Resources
     rows: dict[tuple[str, str | None], int]  # training examples of each task
     statuses: dict[str, Status]
+    left_out: tuple[str, ...] = ()  # in words: sizes that a task has not enough examples for
 
     @cached_property
     def trials(self) -> dict[str, Trial]:
@@ -77,6 +78,8 @@ def make_plan(studies: Sequence[Study], store: Store | None, data: Path | None =
     tasks: dict[tuple[str, str | None], str | TaskFile] = {}
     rows: dict[tuple[str, str | None], int] = {}
     known: dict[str, EncoderIdentity] = {}
+    seen: dict[str, TaskIdentity] = {}  # fingerprints of files are taken once for all studies
+    skipped: dict[str, None] = {}
     for study in studies:
         if study.encoder not in known:
             known[study.encoder] = identify_encoder(study.encoder)
@@ -84,15 +87,19 @@ def make_plan(studies: Sequence[Study], store: Store | None, data: Path | None =
         encoders[encoder.name, encoder.weights] = study.encoder
         identities: dict[str, TaskIdentity] = {}
         for ref, name in zip(study.tasks, study.task_names, strict=True):
-            identities[name] = task = identify_task(ref, data)
+            task = seen[ref] if isinstance(ref, str) and ref in seen else identify_task(ref, data)
+            identities[name] = task
+            if isinstance(ref, str):
+                seen[ref] = task
             tasks[task.name, task.data] = ref
             rows[task.name, task.data] = task.train_rows
         cells += expand(study, encoder, identities)
+        skipped |= dict.fromkeys(left_out(study, identities))
     for cell in cells:  # a size that cannot be had is said now, not after hours of work
         count(rows[cell.trial.task, cell.trial.data], cell.trial.size, cell.trial.task)
     ids = {cell.trial.identity for cell in cells}
     statuses = store.statuses(ids) if store is not None else {}
-    return Plan(tuple(studies), cells, Resources(encoders, tasks, data), rows, statuses)
+    return Plan(tuple(studies), cells, Resources(encoders, tasks, data), rows, statuses, tuple(skipped))
 
 
 def dataset_rows(study: Study, data: Path | None) -> list[tuple[str, int, int, str, str, str]]:

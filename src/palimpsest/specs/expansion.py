@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import product
 from typing import Any
 
 import numpy as np
 
 from palimpsest.errors import SpecError
 from palimpsest.specs.intervention import DeleteLayers, Intervention, PermuteLayers, Reinitialize, ReinitializeHeads
-from palimpsest.specs.protocol import Protocol
+from palimpsest.specs.protocol import Initialiser, Protocol
 from palimpsest.specs.study import (
     Custom,
     Experiment,
@@ -75,6 +74,10 @@ class _Point:
     after: tuple[str, ...] = ()  # tasks that come before the final one
     together: tuple[str, ...] = ()  # tasks that are learnt at once
 
+    @property
+    def reinitializes(self) -> bool:
+        return any(isinstance(i, Reinitialize | ReinitializeHeads) for i in self.interventions)
+
     def concerns(self, task: str) -> bool:
         """Whether this task stands here: one that follows upon itself, or is not of the group, does not."""
         return (not self.after or self.after[-1] != task) and (not self.together or task in self.together)
@@ -85,7 +88,41 @@ def expand(study: Study, encoder: EncoderIdentity, tasks: Mapping[str, TaskIdent
     walks = [_Walk(study, number, e, encoder, tasks) for number, e in enumerate(study.experiments)]
     if (total := sum(walk.count() for walk in walks)) > MOST_CELLS:
         raise SpecError(f"the study {study.name} names {total} trials; more than {MOST_CELLS} are taken for a slip")
-    return [cell for walk in walks for cell in walk.cells()]
+    cells = [cell for walk in walks for cell in walk.cells()]
+    if not cells:
+        raise SpecError(f"nothing is left of the study {study.name}: {'; '.join(left_out(study, tasks))}")
+    return cells
+
+
+def left_out(study: Study, tasks: Mapping[str, TaskIdentity]) -> list[str]:
+    """In words: the sizes that the study's experiments skip, because a task has not that many examples."""
+    found = {
+        f"{name} at {size_label(size)}: there are only {tasks[name].train_rows:,} training examples"
+        for e in study.experiments
+        for name in e.tasks or study.task_names
+        for size in e.sizes
+        if size not in _available(tasks[name], e)
+    }
+    return sorted(found)
+
+
+def _available(task: TaskIdentity, e: Experiment) -> list[Size]:
+    """The experiment's sizes that the task has enough examples for; others are an error unless they may be skipped."""
+    sizes = []
+    for size in e.sizes:
+        if e.unavailable == "skip" and isinstance(size, int) and size > task.train_rows:
+            continue
+        count(task.train_rows, size, task.name)
+        sizes.append(size)
+    return sizes
+
+
+def _without_law(protocol: Protocol) -> Protocol:
+    """The protocol of trials that re-initialise nothing: how they would have done it must not tell them apart.
+
+    So the intact baseline is one trial, whatever law it is held against.
+    """
+    return protocol.model_copy(update={"initialiser": Initialiser(), "reinitialized_rate": 1.0})
 
 
 class _Walk:
@@ -105,22 +142,26 @@ class _Walk:
             if not 1 <= abs(layer) <= encoder.depth:
                 raise SpecError(f"frozen layer {layer} is out of range: {encoder.name} has {encoder.depth} layers")
         named = {name for point in self._points for name in (*point.after, *point.together)}
-        for task in (*self._tasks.values(), *(tasks[name] for name in sorted(named))):
+        self._sizes = {name: _available(task, e) for name, task in self._tasks.items()}
+        for task in (tasks[name] for name in sorted(named)):
             for size in e.sizes:
                 count(task.train_rows, size, task.name)
 
     def count(self) -> int:
-        places = sum(point.concerns(name) for name in self._tasks for point in self._points)
-        return places * sum(self._e.at_size(self._e.trials, s) for s in self._e.sizes)
+        return sum(
+            sum(point.concerns(name) for point in self._points) * sum(self._e.at_size(self._e.trials, s) for s in sizes)
+            for name, sizes in self._sizes.items()
+        )
 
     def cells(self) -> Iterator[Cell]:
         e, protocol = self._e, self._protocol
         kind = str(getattr(e, "kind"))  # noqa: B009 (every kind of experiment has one; the base class does not)
-        for name, size in product(self._tasks, e.sizes):
+        for name, size in ((name, size) for name, sizes in self._sizes.items() for size in sizes):
             epochs = e.at_size(e.epochs, size) if e.epochs else protocol.epochs
             trained = protocol
             if epochs != protocol.epochs and not isinstance(e, Probing):
                 trained = protocol.model_copy(update={"epochs": epochs})
+            lawless = _without_law(trained)
             at = {"study": self._study.name, "experiment": e.label or kind, "kind": kind, "part": self._number,
                   "task": name, "size": size_label(size), "protocol": protocol.name}  # fmt: skip
             for point in self._points:
@@ -132,7 +173,8 @@ class _Walk:
                 for index in range(point.first_index, point.first_index + e.at_size(e.trials, size)):
                     trial = None
                     for own in (*point.after, name):
-                        trial = self._trial(own, size, point, trained, _seeds(index, e.hold), probe, trial)
+                        chosen = trained if point.reinitializes else lawless
+                        trial = self._trial(own, size, point, chosen, _seeds(index, e.hold), probe, trial)
                     assert trial is not None
                     yield Cell(trial, {**at, "trial": index, **point.at})
 

@@ -201,7 +201,8 @@ def _telling_name(base: Protocol, made: Protocol) -> str:
 
 def _flat(fields: dict[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in fields.items() if key not in Protocol.NOT_IDENTITY}
-    return kept | kept.pop("initialiser")
+    law: dict[str, Any] = kept.pop("initialiser")
+    return kept | law
 
 
 def _short(value: Any) -> str:

@@ -127,9 +127,16 @@ class Experiment(Spec):
     )
     converge: Convergence | None = Field(None, description="Train until the loss is flat by this criterion.")
     protocol: Protocol | None = Field(
-        None, description="A protocol name or {extends: NAME, …}; by default the study's."
+        None,
+        description="A protocol name or {extends: NAME, …}; by default, both as a whole and to extend, the study's.",
     )
     hold: tuple[SeedName, ...] = Field((), description="Seeds that stay 0 instead of following the trial's index.")
+    unavailable: Literal["error", "skip"] = Field(
+        "error", description="Sizes larger than a task's training set are refused, or left out for that task."
+    )
+    fixed: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(
+        (), description="Keys that --set leaves alone here, unless it names the kind: probing.sizes=500."
+    )
     measure: Annotated[tuple[Measure, ...], BeforeValidator(_listed)] = Field(
         (), description="What is measured at the end of each trial besides its metrics: drift, cka."
     )
@@ -263,6 +270,19 @@ class Study(Spec):
     def _named(cls, value: Any) -> Any:
         return resolve(value)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _extend_the_studys(cls, data: Any) -> Any:
+        """A protocol of an experiment's own that does not say what it extends extends the study's."""
+        if not isinstance(data, dict) or not isinstance(data.get("experiments"), list | tuple):
+            return data
+        base = {"extends": data.get("protocol", "paper")}
+        experiments = [
+            e | {"protocol": base | e["protocol"]} if isinstance(e, dict) and isinstance(e.get("protocol"), dict) else e
+            for e in data["experiments"]
+        ]
+        return data | {"experiments": experiments}
+
     @model_validator(mode="after")
     def _tasks_exist(self) -> Study:
         names = self.task_names
@@ -358,8 +378,9 @@ def apply_settings(data: dict[str, Any], settings: dict[str, Any], where: str) -
     """Lay settings over a study that is still plain data.
 
     A key of the study itself (tasks, protocol, encoder) replaces that key; a key of experiments (sizes, trials,
-    epochs, block_size, …) is set in every experiment of a kind that has it; ``protocol.FIELD`` changes one field of
-    the study's protocol and of every experiment's.
+    epochs, block_size, …) is set in every experiment of a kind that has it and does not hold it `fixed`;
+    ``KIND.KEY`` is set in the experiments of that kind only, fixed or not; ``protocol.FIELD`` changes one field of the
+    study's protocol and of every experiment's.
     """
     kinds: dict[str, type[Experiment]] = {
         "incremental": Incremental, "localized": Localized, "permutation": Permutation, "probing": Probing,
@@ -369,11 +390,15 @@ def apply_settings(data: dict[str, Any], settings: dict[str, Any], where: str) -
     experiments = [dict(e) if isinstance(e, dict) else e for e in _listed(data.get("experiments"))]
     known = {"tasks", "protocol", "encoder", *(f"protocol.{f}" for f in Protocol.model_fields)}
     for model in kinds.values():
-        known |= set(model.model_fields) - {"kind", "label"}
-    for key, value in settings.items():
+        known |= set(model.model_fields) - {"kind", "label", "fixed"}
+    for name, value in sorted(settings.items(), key=lambda item: item[0].partition(".")[0] in kinds):
+        kind, _, key = name.partition(".") if name.partition(".")[0] in kinds else ("", "", name)
         if key not in known:
             raise UnknownName("setting", key, known, hint=f"({where})")
-        if key.startswith("protocol."):
+        if kind:
+            for place in _places(experiments, kinds, kind, key, where):
+                place[key] = value
+        elif key.startswith("protocol."):
             field = key.removeprefix("protocol.")
             data["protocol"] = _extended(data.get("protocol", "paper"), field, value)
             for place in experiments:
@@ -384,10 +409,7 @@ def apply_settings(data: dict[str, Any], settings: dict[str, Any], where: str) -
         elif key in ("protocol", "encoder"):
             data[key] = value
         else:
-            places = [e for e in experiments if isinstance(e, dict) and key in _fields(kinds, e)]
-            if not places:
-                raise SpecError(f"{where}: no experiment of this study has the setting {key!r}")
-            for place in places:
+            for place in _places(experiments, kinds, kind, key, where):
                 place[key] = value
     if settings:
         data["experiments"] = experiments
@@ -426,6 +448,24 @@ def _without_strangers(place: dict[str, Any], names: list[Any]) -> dict[str, Any
             groups = [list(_task_names(group)) for group in place[key]]
             changed[key] = [group for group in groups if all(task in names for task in group)]
     return changed
+
+
+def _places(
+    experiments: list[Any], kinds: dict[str, type[Experiment]], kind: str, key: str, where: str
+) -> list[dict[str, Any]]:
+    """The experiments that a setting is laid over: of the kind it names, or those which do not hold the key fixed."""
+    able = [
+        e for e in experiments
+        if isinstance(e, dict) and key in _fields(kinds, e) and (not kind or e.get("kind") == kind)
+    ]  # fmt: skip
+    name = f"{kind}.{key}" if kind else key
+    if not able:
+        raise SpecError(f"{where}: no experiment of this study has the setting {name!r}")
+    free = able if kind else [e for e in able if key not in _listed(e.get("fixed", ()))]
+    if not free:
+        say = " or ".join(sorted({f"{e['kind']}.{key}=…" for e in able}))
+        raise SpecError(f"{where}: the setting {name!r} is fixed in this study; say --set {say} to change it there")
+    return free
 
 
 def _fields(kinds: dict[str, type[Experiment]], experiment: dict[str, Any]) -> set[str]:
