@@ -264,6 +264,9 @@ class Study(Spec):
     experiments: tuple[AnyExperiment, ...] = Field(min_length=1)
     figures: tuple[Drawing, ...] = ()
     tables: tuple[Drawing, ...] = ()
+    aside: bool = Field(
+        False, description="Not meant when the folder of a shipped study is named; only by its own name."
+    )
 
     @field_validator("protocol", mode="before")
     @classmethod

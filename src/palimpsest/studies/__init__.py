@@ -1,4 +1,4 @@
-"""The papers' experiments, as data. A folder is a paper; naming the folder means all of its studies."""
+"""The papers' experiments, as data. A folder is a paper; naming the folder means its studies, but for those aside."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ def names() -> list[str]:
 
 
 def load(ref: str, settings: dict[str, Any] | None = None) -> tuple[Study, ...]:
-    """One study by name or path, or all studies of a folder by the folder's name."""
+    """One study by name or path, or the studies of a folder by the folder's name."""
     shipped = names()
     if ref in shipped:
         return (read(_HOME / f"{ref}.yaml", settings, name=ref),)
     members = [name for name in shipped if name.startswith(f"{ref}/")]
     if members:
-        return tuple(_lenient(name, settings or {}) for name in members)
+        studies = (_lenient(name, settings or {}) for name in members)
+        return tuple(study for study in studies if not study.aside)
     path = Path(ref).expanduser()
     if path.is_file():
         return (read(path, settings),)
