@@ -7,6 +7,7 @@
     ├── EncoderError           an encoder cannot be loaded, or its architecture is not supported
     ├── SurgeryError           an intervention that does not fit the encoder (a layer out of range, …)
     ├── StoreError             a directory that is not a store, or a record that cannot be read or written
+    │   └── MissingStore       there is no store at the place named
     └── TrainingError          a trial that could not be trained
 
 The message says what is wrong, where, and what to do; the command line prints it and exits with code 2.
@@ -52,6 +53,10 @@ class SurgeryError(PalimpsestError):
 
 
 class StoreError(PalimpsestError):
+    pass
+
+
+class MissingStore(StoreError):
     pass
 
 

@@ -53,8 +53,8 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
             open_store(tmp_path / "file", create)
         with pytest.raises(StoreError, match=r"not a store.*thesis\.tex"):
             open_store(tmp_path / "home", create)
-        with pytest.raises(StoreError, match="s3:// are not supported"):
-            open_store("s3://bucket/results", create)
+        with pytest.raises(StoreError, match="gopher:// are not supported"):
+            open_store("gopher://bucket/results", create)
         with pytest.raises(StoreError, match="no path"):
             open_store("", create)
     with pytest.raises(StoreError, match="there is no store in"):

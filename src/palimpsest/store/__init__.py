@@ -19,8 +19,10 @@ def open_store(where: str | os.PathLike[str], create: bool = False) -> Store:
     text = os.fspath(where)
     if match := re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", text):
         if match[1].lower() != "file":
-            raise StoreError(f"{text}: stores on {match[1]}:// are not supported; give a directory")
+            from palimpsest.store.remote import RemoteStore
+
+            return RemoteStore.open(text, create)
         text = text[match.end() :]
     if not text:
-        raise StoreError("the store has no path; give a directory")
+        raise StoreError("the store has no path; give a directory or a URL")
     return DirectoryStore.open(Path(text).expanduser(), create)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +13,7 @@ from palimpsest.store.record import Record
 
 Status = Literal["finished", "failed", "damaged"]
 
+_FEW = 100  # to read so many files that may not exist is faster than to list all that do
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
 
 
@@ -65,9 +66,12 @@ class Store(ABC):
         """The record of this identity; a StoreError says that there is none, or why it cannot be read."""
         if not is_identity(id):
             raise StoreError(f"{id!r} is not the identity of a trial: that is 32 hexadecimal digits")
+        return self._interpret(id, lambda: self._read(id))
+
+    def _interpret(self, id: str, read: Callable[[], bytes]) -> Record:
         place = self.place(id)
         try:
-            record = Record.from_json(self._read(id))
+            record = Record.from_json(read())
             if record.id != id:
                 raise StoreError(f"foreign: it holds the trial {record.id}")
         except KeyError:
@@ -80,13 +84,21 @@ class Store(ABC):
 
     def records(self, ids: Iterable[str] | None = None) -> Iterator[Record]:
         """All readable records, or those of `ids` that there are. The others are collected in `problems`."""
+        for id in self._worth_reading(ids):
+            try:
+                yield self.get(id)
+            except StoreError:
+                continue  # get() has listed it among the problems, unless there is none
+
+    def _worth_reading(self, ids: Iterable[str] | None) -> list[str]:
+        """The identities to look under, in order: a few are simply tried, for many the store is listed first."""
+        if ids is None:
+            return sorted(self.ids())
+        asked = [id for id in dict.fromkeys(ids) if is_identity(id)]
+        if len(asked) <= _FEW:
+            return asked
         present = self.ids()
-        for id in sorted(present) if ids is None else dict.fromkeys(ids):
-            if id in present:
-                try:
-                    yield self.get(id)
-                except StoreError:
-                    continue  # get() has listed it among the problems
+        return [id for id in asked if id in present]
 
     def statuses(self, ids: Iterable[str] | None = None) -> dict[str, Status]:
         """What there is under each of these identities (by default all); those without a record are left out.

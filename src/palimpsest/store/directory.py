@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from palimpsest.errors import StoreError
+from palimpsest.errors import MissingStore, StoreError
 from palimpsest.store.base import Problem, Store, is_identity
 from palimpsest.store.record import Record
 
@@ -40,7 +40,7 @@ class DirectoryStore(Store):
         with store._reporting("open"):
             if not store.path.exists():
                 if not create:
-                    raise StoreError(f"there is no store in {path}; check the path, or run a study with it first")
+                    raise MissingStore(f"there is no store in {path}; check the path, or run a study with it first")
                 store.path.mkdir(parents=True, exist_ok=True)
             elif not store.path.is_dir():
                 raise StoreError(f"{path} is a file; a store is a directory")
@@ -52,7 +52,7 @@ class DirectoryStore(Store):
                         "Give an empty or a new directory"
                     )
                 if not create:
-                    raise StoreError(f"there is no store in {path}: the directory is empty")
+                    raise MissingStore(f"there is no store in {path}: the directory is empty")
                 with store._temporary(store._marker, json.dumps({"format": FORMAT}) + "\n") as temporary:
                     temporary.replace(store._marker)
             store._check_format()
