@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from pickle import UnpicklingError
@@ -46,6 +46,25 @@ class Encoder:
     def network(self) -> Any:
         """A network of this architecture for a trial to write its own weights into."""
         return copy.deepcopy(self.model)
+
+
+@lru_cache(maxsize=16)
+def without(encoder: Encoder, layers: tuple[int, ...]) -> Encoder:
+    """The encoder with these layers (counted from 1) taken out; the same object when asked for again."""
+    anatomy = encoder.anatomy
+    anatomy.check_layers(layers)
+    model = copy.deepcopy(encoder.model)
+    stem, _, _ = anatomy.layer_modules[0].rpartition(".")
+    parent, _, attribute = stem.rpartition(".")
+    kept = [layer for i, layer in enumerate(model.get_submodule(stem), 1) if i not in layers]
+    setattr(model.get_submodule(parent), attribute, torch.nn.ModuleList(kept))
+    setattr(model.config, anatomy.family.depth_key, len(kept))
+    return replace(
+        encoder,
+        identity=replace(encoder.identity, depth=len(kept)),
+        model=model,
+        anatomy=replace(anatomy, depth=len(kept)),
+    )
 
 
 _READ = ("config.json", "tokenizer*.json", "special_tokens_map.json", "added_tokens.json", "vocab.*", "merges.txt")

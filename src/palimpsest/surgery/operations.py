@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import torch
 
 from palimpsest.encoders.anatomy import Anatomy, Role
 from palimpsest.encoders.loading import State
 from palimpsest.errors import SurgeryError
-from palimpsest.specs.intervention import Intervention, PermuteLayers, Reinitialize, ReinitializeHeads
+from palimpsest.specs.intervention import (
+    DeleteLayers,
+    Intervention,
+    PermuteLayers,
+    Reinitialize,
+    ReinitializeHeads,
+)
 from palimpsest.specs.protocol import Initialiser
 from palimpsest.surgery.initialisers import draw
 
@@ -17,7 +24,7 @@ from palimpsest.surgery.initialisers import draw
 def operate(
     state: State, interventions: Iterable[Intervention], anatomy: Anatomy, law: Initialiser, seed: int
 ) -> dict[str, torch.Tensor]:
-    """Carry out interventions one after the other."""
+    """Carry out interventions one after the other; each counts the layers that those before it have left."""
     result = dict(state)
     for intervention in interventions:
         match intervention:
@@ -27,6 +34,9 @@ def operate(
                 result = reinitialize_heads(result, anatomy, intervention.heads, law, seed)
             case PermuteLayers():
                 result = permute(result, anatomy, intervention.order)
+            case DeleteLayers():
+                result = delete(result, anatomy, intervention.layers)
+                anatomy = replace(anatomy, depth=anatomy.depth - len(intervention.layers))
     return result
 
 
@@ -103,4 +113,22 @@ def permute(state: State, anatomy: Anatomy, order: Sequence[int]) -> dict[str, t
         if position is not None:
             source = anatomy.prefix(order[position - 1]) + name.removeprefix(anatomy.prefix(position))
             result[name] = state[source]
+    return result
+
+
+def delete(state: State, anatomy: Anatomy, layers: Iterable[int]) -> dict[str, torch.Tensor]:
+    """Take these layers out; the others move up, and their weights are renamed accordingly."""
+    gone = set(layers)
+    anatomy.check_layers(gone)
+    left = [layer for layer in range(1, anatomy.depth + 1) if layer not in gone]
+    if not left:
+        raise SurgeryError(f"all {anatomy.depth} layers would be deleted: nothing is left of this encoder")
+    position = {layer: i for i, layer in enumerate(left, 1)}
+    result: dict[str, torch.Tensor] = {}
+    for name, weight in state.items():
+        layer = anatomy.layer_of(name)
+        if layer is None:
+            result[name] = weight
+        elif layer in position:
+            result[anatomy.prefix(position[layer]) + name.removeprefix(anatomy.prefix(layer))] = weight
     return result

@@ -120,7 +120,7 @@ def _run(name: str, encoder: Encoder, data: Data, device: torch.device, source: 
     for split, padded in zip(Features._fields, data.on(device), strict=True):
         shape = _shape(encoder, getattr(data, split))
         with _new(name, split, "mean", shape, device) as mean, _new(name, split, "cls", shape, device) as first:
-            for rows, hidden, mask in _hidden_states(model, encoder, padded):
+            for rows, hidden, mask in hidden_states(model, encoder, padded):
                 mean[:, rows] = _on_host([pool(states.float(), mask, "mean") for states in hidden])
                 first[:, rows] = _on_host([pool(states, mask, "cls") for states in hidden])
     kept = _kept(name, source.pooling, encoder, data)
@@ -129,9 +129,10 @@ def _run(name: str, encoder: Encoder, data: Data, device: torch.device, source: 
     return kept
 
 
-def _hidden_states(
+def hidden_states(
     model: Any, encoder: Encoder, padded: Padded
 ) -> Iterator[tuple[npt.NDArray[np.int64], tuple[torch.Tensor, ...], torch.Tensor]]:
+    """Batch by batch: row numbers, the hidden states of all layers, and which tokens are real."""
     device, width = padded.ids.device, padded.ids.shape[1]
     for rows, length in chunks(padded, max(1, _TOKENS[device.type] // width), width):
         batch = padded.take(torch.as_tensor(rows, device=device), length)

@@ -19,6 +19,7 @@ from torch.func import vmap
 from torch.nn import functional as F
 
 from palimpsest.errors import TrainingError
+from palimpsest.specs.intervention import deleted
 from palimpsest.training.batches import Rows, epoch_rows, steps_per_epoch
 from palimpsest.training.data import Data
 from palimpsest.training.dropout import Stream, StreamDropout
@@ -75,6 +76,8 @@ def _check(prepared: Prepared) -> None:
             f"{task.name} cannot be probed: a probe sees one vector per example and needs a task with one label per "
             "example, not answers that are spans of text"
         )
+    if prepared.trial.after is not None or deleted(prepared.trial.interventions):
+        raise TrainingError("probes are of the pretrained encoder: they cannot come after a trial or delete layers")
     if probe.layer > depth:
         raise TrainingError(f"layer {probe.layer} cannot be probed: this encoder has layers 0 (embeddings) to {depth}")
 

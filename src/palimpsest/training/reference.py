@@ -21,6 +21,7 @@ from palimpsest.training.evaluation import (
     failure,
     ruined,
 )
+from palimpsest.training.measures import conclude
 from palimpsest.training.network import Network, batch_loss
 from palimpsest.training.outcome import Outcome
 from palimpsest.training.preparation import Prepared
@@ -35,7 +36,7 @@ def train(
 ) -> Outcome:
     """Finetune one trial from its first step to its last."""
     protocol, task, anatomy = prepared.protocol, prepared.task, prepared.encoder.anatomy
-    network = Network(prepared.encoder, task.kind, prepared.outputs, protocol)
+    network = Network(prepared.body, task.kind, prepared.outputs, protocol)
     network.load_state_dict(prepared.initial_state())
     network.to(device)
     training, validation = data.on(device)
@@ -73,17 +74,21 @@ def train(
             evaluations.append(evaluate(task, data.validation, logits))
             if not math.isfinite(evaluations[-1].loss):
                 return failure(ruined(evaluations[-1].loss, step + 1), task.metrics[0], train_losses[: step + 1])
+            if prepared.converged(train_losses[: step + 1], len(evaluations)):
+                steps = step + 1
+                break
 
-    last = evaluations[-1]
+    last, taken = evaluations[-1], train_losses[:steps]
     return Outcome(
         status="finished",
         metric=task.metrics[0],
         metrics=last.metrics,
-        epochs=epochs_of(train_losses, evaluations, protocol.epochs),
-        curve=curve(train_losses),
+        epochs=epochs_of(taken, evaluations, prepared.epochs_after(len(evaluations))),
+        curve=curve(taken),
         predictions=last.predictions,
         train_examples=len(prepared.examples),
         steps=steps,
+        measures=conclude(prepared, data, lambda: prepared.learnt(dict(network.named_parameters())), device),
     )
 
 

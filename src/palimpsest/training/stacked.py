@@ -35,6 +35,7 @@ from palimpsest.training.evaluation import (
 )
 from palimpsest.training.layers import Fold
 from palimpsest.training.layout import Layout, Vocabulary, lay_out, vocabulary, whole_vocabulary
+from palimpsest.training.measures import conclude
 from palimpsest.training.network import Batch, Kind, Network, batch_loss
 from palimpsest.training.outcome import Outcome
 from palimpsest.training.preparation import Prepared
@@ -84,7 +85,7 @@ class Stack:
         self.pack, self.device = pack, device
         self.kind = first.task.kind
         self.limit, self.padding = first.protocol.max_length, first.protocol.padding
-        self.network = _network(first.encoder, self.kind, first.outputs, _shape(first.protocol), device)
+        self.network = _network(first.body, self.kind, first.outputs, _shape(first.protocol), device)
         self.training, self.validation = pack.data.on(device)
         family = first.encoder.anatomy.family
         self.word = f"encoder.{family.word_embeddings}"
@@ -93,7 +94,11 @@ class Stack:
         shapes[self.word] = (len(self.vocabulary.trained), *shapes[self.word][1:])
         self.layout: Layout = lay_out(shapes, first.encoder.anatomy)
         self.weights = torch.zeros(len(pack.trials), self.layout.width, device=device)
-        self.frozen_words = first.encoder.state[family.word_embeddings].to(device)[self.vocabulary.frozen]
+        self._pretrained = {name: w.to(device) for name, w in first.encoder.state.items()}
+        if all(p.start is None for p in pack.trials):
+            self.frozen_words = self._words(first)[self.vocabulary.frozen]
+        else:
+            self.frozen_words = torch.stack([self._words(p)[self.vocabulary.frozen] for p in pack.trials])
 
     def _vocabulary(self) -> Vocabulary:
         first, data = self.pack.trials[0], self.pack.data
@@ -106,11 +111,23 @@ class Stack:
     def load(self) -> None:
         """Write every trial's initial weights into its row."""
         views = self.layout.views(self.weights)
-        pretrained = {name: w.to(self.device) for name, w in self.pack.trials[0].encoder.state.items()}
         for t, prepared in enumerate(self.pack.trials):
-            state = prepared.initial_state(pretrained)
+            state = prepared.initial_state(self._pretrained)
             for name, view in views.items():
                 view[t] = state[name][self.vocabulary.trained] if name == self.word else state[name]
+
+    def _words(self, prepared: Prepared) -> torch.Tensor:
+        """The word embeddings that a trial starts from, all of them."""
+        return prepared.source(self._pretrained)[prepared.encoder.anatomy.family.word_embeddings]
+
+    def learnt(self, t: int) -> dict[str, torch.Tensor]:
+        """The weights of a trial's encoder as they are now, by the encoder's own names, with all words."""
+        prepared = self.pack.trials[t]
+        weights = {name: view[t] for name, view in self.layout.views(self.weights).items()}
+        trained = torch.unique(self.vocabulary.trained)
+        words = self._words(prepared).clone()
+        words[trained] = weights[self.word][self.vocabulary.number[trained].long()]
+        return prepared.learnt({**weights, self.word: words})
 
     def renumber(self, batch: Batch) -> Batch:
         """Token ids → rows of the trained word embeddings."""
@@ -224,15 +241,17 @@ def train(
         stepper: Stepper = GraphStepper(stack, compiled=pays(stack, sum(pack.lengths) + ahead))
     else:
         stepper = HostStepper(stack)
-    ledger = _Ledger(pack, on_finish)
+    ledger = _Ledger(stack, on_finish)
     for step in range(pack.steps):
         stepper.advance(step)
         if on_step:
-            on_step(step + 1, sum(length > step for length in pack.lengths))
+            on_step(step + 1, ledger.running(step))
         if on_losses:
             on_losses(step + 1, stepper.losses)
         if step + 1 in pack.boundaries:
             ledger.note(step + 1, stepper.losses(), lambda: stack.predict(stepper.working()))
+            if ledger.complete:
+                break
     return ledger.outcomes()
 
 
@@ -288,10 +307,18 @@ class HostStepper(Stepper):
 class _Ledger:
     """Collects what each trial of a pack is worth, and closes its account when it ends."""
 
-    def __init__(self, pack: Pack, on_finish: Callable[[Prepared, Outcome], None] | None) -> None:
-        self._pack, self._on_finish = pack, on_finish
-        self._evaluations: list[list[Evaluation]] = [[] for _ in pack.trials]
+    def __init__(self, stack: Stack, on_finish: Callable[[Prepared, Outcome], None] | None) -> None:
+        self._stack, self._pack, self._on_finish = stack, stack.pack, on_finish
+        self._evaluations: list[list[Evaluation]] = [[] for _ in stack.pack.trials]
         self._outcomes: dict[int, Outcome] = {}
+
+    @property
+    def complete(self) -> bool:
+        return len(self._outcomes) == len(self._pack.trials)
+
+    def running(self, step: int) -> int:
+        """How many trials the step with this number, counted from 0, was one of."""
+        return sum(length > step and t not in self._outcomes for t, length in enumerate(self._pack.lengths))
 
     def note(self, step: int, losses: npt.NDArray[np.float64], predict: Callable[[], torch.Tensor]) -> None:
         """After `step` steps: evaluate the trials that are due."""
@@ -315,7 +342,7 @@ class _Ledger:
             self._evaluations[t].append(found)
             if not math.isfinite(found.loss):
                 self._close(t, failure(ruined(found.loss, step), prepared.task.metrics[0], losses[t, :step]))
-            elif step == self._pack.lengths[t]:
+            elif step == self._pack.lengths[t] or prepared.converged(losses[t, :step], len(self._evaluations[t])):
                 self._close(t, self._finished(t, losses[t, :step]))
 
     def _finished(self, t: int, losses: npt.NDArray[np.float64]) -> Outcome:
@@ -324,11 +351,12 @@ class _Ledger:
             status="finished",
             metric=prepared.task.metrics[0],
             metrics=last.metrics,
-            epochs=epochs_of(losses, self._evaluations[t], prepared.protocol.epochs),
+            epochs=epochs_of(losses, self._evaluations[t], prepared.epochs_after(len(self._evaluations[t]))),
             curve=curve(losses),
             predictions=last.predictions,
             train_examples=len(prepared.examples),
-            steps=self._pack.lengths[t],
+            steps=len(losses),
+            measures=conclude(prepared, self._pack.data, lambda: self._stack.learnt(t), self._stack.device),
         )
 
     def _close(self, t: int, outcome: Outcome) -> None:
