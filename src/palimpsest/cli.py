@@ -309,6 +309,75 @@ def surgery(
 
 
 @app.command()
+def pretrain(
+    corpus: Annotated[
+        Path, typer.Argument(metavar="CORPUS", help="Plain text, a paragraph per line; .gz, .xz and .bz2 are read too.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the checkpoint goes.")],
+    teacher: Annotated[
+        str | None,
+        typer.Option("--teacher", metavar="NAME_OR_DIR", help="An encoder to imitate; without one, masked words only."),
+    ] = None,
+    minutes: Annotated[float | None, typer.Option("--minutes", help="Budget of training time.")] = None,
+    steps: Annotated[int | None, typer.Option("--steps", help="Budget in optimiser steps, instead of minutes.")] = None,
+    layers: Annotated[int, typer.Option("--layers", help="Depth; a teacher's layers are spread over it.")] = 12,
+    hidden: Annotated[int, typer.Option("--hidden", help="Width.")] = 160,
+    heads: Annotated[int, typer.Option("--heads")] = 4,
+    vocabulary: Annotated[int, typer.Option("--vocabulary", help="Entries of the WordPiece vocabulary.")] = 16_000,
+    tokenizer: Annotated[
+        Path | None, typer.Option("--tokenizer", metavar="FILE", help="A tokenizer.json to use instead of a new one.")
+    ] = None,
+    max_length: Annotated[
+        int, typer.Option("--max-length", help="Tokens in a row, and positions of the network.")
+    ] = 128,
+    mlm_weight: Annotated[
+        float | None, typer.Option("--mlm-weight", help="Masked words in the loss; 0 with a teacher, else 1.")
+    ] = None,
+    learning_rate: Annotated[float, typer.Option("--learning-rate")] = 2e-3,
+    warmup_steps: Annotated[int, typer.Option("--warmup-steps")] = 300,
+    batch_tokens: Annotated[int, typer.Option("--batch-tokens", help="Tokens in a batch.")] = 65_536,
+    seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
+    name: Annotated[str, typer.Option("--name", help="Title of the model card.")] = "",
+    corpus_note: Annotated[str, typer.Option("--corpus-note", help="What the corpus is, for the model card.")] = "",
+    licence: Annotated[str, typer.Option("--licence", help="Licence of the weights, for the model card.")] = "other",
+    device: DeviceOpt = "auto",
+    afresh: Annotated[bool, typer.Option("--afresh", help="Do not go on with an interrupted run.")] = False,
+    prepare_only: Annotated[
+        bool, typer.Option("--prepare-only", help="Stop when tokeniser and rows are there: needs no GPU.")
+    ] = False,
+) -> None:
+    """Pretrain a small BERT on a corpus: masked words, or layer by layer from a teacher. Ctrl-C and go on later."""
+    from palimpsest.execution.worker import pick_device
+    from palimpsest.pretraining import PretrainSettings
+    from palimpsest.pretraining import pretrain as train
+    from palimpsest.pretraining.display import Display
+
+    settings = PretrainSettings.parse(
+        {
+            "minutes": minutes, "steps": steps, "layers": layers, "hidden": hidden, "heads": heads,
+            "vocabulary": vocabulary, "max_length": max_length, "mlm_weight": mlm_weight,
+            "learning_rate": learning_rate, "warmup_steps": warmup_steps, "batch_tokens": batch_tokens, "seed": seed,
+            "name": name, "corpus_note": corpus_note, "licence": licence,
+        },
+        "pretrain",
+    )  # fmt: skip
+    console = _console()
+    with Display(console) as display:
+        try:
+            done = train(
+                corpus, out, settings=settings, teacher=teacher, tokenizer=tokenizer, device=pick_device(device),
+                resume=not afresh, prepare_only=prepare_only, progress=display.show,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            display.stop()
+            console.print("Stopped. The same command goes on from the last saved state.")
+            raise typer.Exit(130) from None
+    typer.echo(done)
+    if not prepare_only:
+        typer.echo(f"Next: palimpsest run demo --model {done}")
+
+
+@app.command()
 def demo(
     out: OutOpt = Path("demo-output"),
     full: Annotated[
