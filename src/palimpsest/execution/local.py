@@ -6,24 +6,20 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import signal
+import time
 import traceback
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 from palimpsest.errors import PalimpsestError, TrainingError
+from palimpsest.execution.executor import DEVICE_PACK, HOST_PACK, Executor, Work
 from palimpsest.execution.packing import Job
 from palimpsest.execution.plan import Resources
-from palimpsest.execution.worker import Emit, Engine, Event, execute
-from palimpsest.store import Store, open_store
+from palimpsest.execution.worker import Emit, Engine, Event, execute, gather, pick_device
+from palimpsest.store import open_store
 
 _ATTEMPTS = 2  # a job whose process died is tried again, once, in halves
-
-
-def run_here(jobs: Sequence[Job], resources: Resources, store: Store, device: str, engine: Engine, emit: Emit) -> None:
-    """One job after the other, in this process."""
-    for job in jobs:
-        execute(job, resources, store, device, engine, emit)
 
 
 def cores() -> int:
@@ -31,9 +27,26 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run_processes(
-    jobs: Sequence[Job], resources: Resources, place: str, engine: Engine, emit: Emit, processes: int
-) -> None:
+class LocalExecutor(Executor):
+    """This machine. A GPU, or a single core, is used by this process itself, unless packs have a time limit."""
+
+    def __init__(self, work: Work, processes: int | None = None) -> None:
+        self.work = work
+        self.device = pick_device(work.device)
+        self.workers = 1 if self.device == "cuda" else processes or cores()
+        self.largest = DEVICE_PACK if self.device == "cuda" else HOST_PACK
+
+    def run(self, jobs: Sequence[Job], emit: Emit) -> None:
+        work = self.work
+        processes = min(self.workers, len(jobs))
+        if processes > 1 or work.pack_timeout is not None:
+            _run_processes(jobs, work, self.device, emit, processes)
+            return
+        for job in jobs:
+            execute(job, *gather(job, work.resources), work.store, self.device, work.engine, emit)
+
+
+def _run_processes(jobs: Sequence[Job], work: Work, device: str, emit: Emit, processes: int) -> None:
     """Jobs on several processes, each with its share of the cores. Workers write to the store themselves."""
     context = multiprocessing.get_context("spawn")
     threads = max(1, cores() // processes)
@@ -43,7 +56,7 @@ def run_processes(
         while waiting or workers:
             while waiting and len(workers) < processes:
                 job, attempt = waiting.popleft()
-                worker = _Worker(context, resources, place, engine, threads)
+                worker = _Worker(context, work, device, threads)
                 workers[worker.pipe] = worker
                 worker.give(job, attempt)
             for pipe in multiprocessing.connection.wait(list(workers), timeout=1.0):
@@ -52,7 +65,8 @@ def run_processes(
                     message = worker.pipe.recv()
                 except (EOFError, ConnectionResetError):
                     del workers[pipe]
-                    _died(worker, waiting, emit)
+                    worker.process.join()
+                    _lost(worker, f"died (exit code {worker.process.exitcode})", waiting, emit)
                     continue
                 if isinstance(message, Event):
                     worker.note(message)
@@ -64,26 +78,29 @@ def run_processes(
                 else:
                     worker.stop()
                     del workers[pipe]
+            for worker in [w for w in workers.values() if w.overdue()]:
+                del workers[worker.pipe]
+                worker.kill()
+                _lost(worker, f"was still at its pack after {work.pack_timeout:g} seconds", waiting, emit)
     finally:
         for worker in workers.values():
             worker.kill()
 
 
-def _died(worker: _Worker, waiting: deque[tuple[Job, int]], emit: Emit) -> None:
-    """A process that was killed loses only the trials that it was at: they are run again."""
-    worker.process.join()
+def _lost(worker: _Worker, how: str, waiting: deque[tuple[Job, int]], emit: Emit) -> None:
+    """A process that is gone loses only the trials that it was at: they are run again."""
     if worker.job is None:
         return
     left = tuple(t for t in worker.job.trials if t.identity not in worker.ended)
-    how = f"exit code {worker.process.exitcode}"
     if not left:
         return
     if worker.attempt >= _ATTEMPTS:
         raise TrainingError(
-            f"a worker process died twice ({how}) on the same {len(left)} trials; is there enough memory? "
-            "Finished trials are in the store; the same command goes on from there."
+            f"a worker process {how}, and so did the one before it on the same {len(left)} trials; is there enough "
+            "memory, and is a --pack-timeout long enough? Finished trials are in the store; the same command goes on "
+            "from there."
         )
-    emit(Event("note", text=f"a worker process died ({how}); its {len(left)} unfinished trials are run again"))
+    emit(Event("note", text=f"a worker process {how}; its {len(left)} unfinished trials are run again"))
     half = -(-len(left) // 2)
     for part in (left[:half], left[half:]):
         if part:
@@ -93,20 +110,25 @@ def _died(worker: _Worker, waiting: deque[tuple[Job, int]], emit: Emit) -> None:
 class _Worker:
     """A process, and the job it is at."""
 
-    def __init__(self, context: Any, resources: Resources, place: str, engine: Engine, threads: int) -> None:
+    def __init__(self, context: Any, work: Work, device: str, threads: int) -> None:
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(
-            target=_serve, args=(theirs, resources, place, engine, threads), daemon=True, name="palimpsest-worker"
-        )
+        what = (theirs, work.resources, work.place, device, work.engine, threads)
+        self.process = context.Process(target=_serve, args=what, daemon=True, name="palimpsest-worker")
         self.process.start()
         theirs.close()
+        self._time = work.pack_timeout
+        self._deadline = 0.0
         self.job: Job | None = None
         self.attempt = 1
         self.ended: set[str] = set()
 
     def give(self, job: Job, attempt: int) -> None:
         self.job, self.attempt, self.ended = job, attempt, set()
+        self._deadline = time.monotonic() + (self._time or 0.0)
         self.pipe.send(job)
+
+    def overdue(self) -> bool:
+        return self._time is not None and time.monotonic() > self._deadline
 
     def note(self, event: Event) -> None:
         if event.trial is not None:
@@ -124,7 +146,7 @@ class _Worker:
         self.pipe.close()
 
 
-def _serve(pipe: Any, resources: Resources, place: str, engine: Engine, threads: int) -> None:
+def _serve(pipe: Any, resources: Resources, place: str, device: str, engine: Engine, threads: int) -> None:
     """The life of a worker process: take a job, report events, ask for the next."""
     import torch
 
@@ -133,7 +155,7 @@ def _serve(pipe: Any, resources: Resources, place: str, engine: Engine, threads:
     try:
         store = open_store(place)
         while (job := pipe.recv()) is not None:
-            execute(job, resources, store, "cpu", engine, pipe.send)
+            execute(job, *gather(job, resources), store, device, engine, pipe.send)
             pipe.send("done")
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return  # the driver is gone; what was finished is in the store

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from palimpsest.encoders.identity import identify as identify_encoder
+from palimpsest.errors import SpecError
 from palimpsest.specs.expansion import Cell, EncoderIdentity, TaskIdentity, expand, left_out
 from palimpsest.specs.study import Study
 from palimpsest.specs.task_file import TaskFile
@@ -15,6 +17,24 @@ from palimpsest.specs.trial import Trial
 from palimpsest.store import Status, Store
 from palimpsest.tasks.registry import identify as identify_task
 from palimpsest.tasks.sampling import count
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Part `number` (from 1) of the trials of a study, cut into `of` parts by their place in it.
+
+    What is finished does not matter, so the parts are disjoint and complete whenever each of them is begun.
+    """
+
+    number: int
+    of: int
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        match = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
+        if not match or not 1 <= int(match[1]) <= int(match[2]):
+            raise SpecError(f"--shard {text!r} is not of the form i/n, with i from 1 to n: 1/8, 2/8, … 8/8")
+        return cls(int(match[1]), int(match[2]))
 
 
 @dataclass(frozen=True)
@@ -48,10 +68,14 @@ class Plan:
         """The distinct trials, by identity, in the order of the studies."""
         return {cell.trial.identity: cell.trial for cell in self.cells}
 
-    def missing(self, retry_failed: bool = False) -> list[Trial]:
-        """The trials that have to be run."""
+    def missing(self, retry_failed: bool = False, shard: Shard | None = None) -> list[Trial]:
+        """The trials that have to be run (by this shard)."""
         done = {"finished"} if retry_failed else {"finished", "failed"}
-        return [trial for id, trial in self.trials.items() if self.statuses.get(id) not in done]
+        return [
+            trial
+            for number, (id, trial) in enumerate(self.trials.items())
+            if self.statuses.get(id) not in done and (shard is None or number % shard.of == shard.number - 1)
+        ]
 
     def steps(self, trials: Sequence[Trial]) -> int:
         """Optimiser steps of these trials; for probes, which may stop early, the most that they can take."""

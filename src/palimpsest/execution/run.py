@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from palimpsest.errors import SpecError, UnknownName
 from palimpsest.execution.heartbeat import Heartbeat
 from palimpsest.execution.packing import pack
-from palimpsest.execution.plan import Plan
+from palimpsest.execution.plan import Plan, Shard
 from palimpsest.store import Store
 
 if TYPE_CHECKING:
+    from palimpsest.execution.executor import Executor, Work
     from palimpsest.execution.worker import Engine, Event
 
-HOST_PACK = 8  # trials stacked on a CPU: more gain nothing, and a finished pack is soon safe
-DEVICE_PACK = 64  # at most; memory decides
+EXECUTORS = ("local", "ray")
 
 
 def run_plan(
@@ -27,23 +28,41 @@ def run_plan(
     processes: int | None = None,
     limit: int | None = None,
     retry_failed: bool = False,
+    shard: Shard | None = None,
+    executor: str = "local",
+    address: str | None = None,
+    worker_cores: int = 1,
+    pack_timeout: float | None = None,
 ) -> None:
-    """Run the missing trials (the first `limit` of them). Returns when all have ended; errors leave the rest undone."""
-    from palimpsest.execution.local import cores, run_here, run_processes
-    from palimpsest.execution.worker import pick_device
+    """Run the missing trials (of a shard; the first `limit` of them).
 
-    trials = plan.missing(retry_failed)[:limit]
+    Returns when all have ended; errors leave the rest undone. `address` and `worker_cores` are for Ray.
+    """
+    from palimpsest.execution.executor import Work
+
+    trials = plan.missing(retry_failed, shard)[:limit]
     if not trials:
         return
-    chosen = pick_device(device)
+    work = Work(plan.resources, store, place, device, engine, pack_timeout)
+    chosen = _executor(executor, work, processes, address, worker_cores)
+    jobs = pack(plan, trials, chosen.largest, chosen.workers)
     with Heartbeat(store, plan, trials) as beat:
-        emit = beat.watch(emit)
-        if chosen == "cuda":
-            run_here(pack(plan, trials, DEVICE_PACK), plan.resources, store, chosen, engine, emit)
-            return
-        workers = processes or cores()
-        jobs = pack(plan, trials, HOST_PACK, workers)
-        if workers == 1 or len(jobs) == 1:
-            run_here(jobs, plan.resources, store, chosen, engine, emit)
-        else:
-            run_processes(jobs, plan.resources, place, engine, emit, min(workers, len(jobs)))
+        chosen.run(jobs, beat.watch(emit))
+
+
+def _executor(name: str, work: Work, processes: int | None, address: str | None, worker_cores: int) -> Executor:
+    if name == "local":
+        from palimpsest.execution.local import LocalExecutor
+
+        if address is not None:
+            raise SpecError("an --address is of use with --executor ray only")
+        return LocalExecutor(work, processes)
+    if name == "ray":
+        from palimpsest.execution.ray import RayExecutor
+
+        if processes is not None:
+            raise SpecError(
+                "--processes is for --executor local; Ray decides how many workers fit (see --worker-cores)"
+            )
+        return RayExecutor(work, address, worker_cores)
+    raise UnknownName("executor", name, EXECUTORS)

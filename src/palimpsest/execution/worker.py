@@ -59,15 +59,31 @@ def pick_device(name: str) -> str:
     return name
 
 
-def execute(job: Job, resources: Resources, store: Store, device: str, engine: Engine, emit: Emit) -> None:
-    """Train the job's trials and put each record into the store as soon as its trial has ended."""
+def gather(job: Job, resources: Resources) -> tuple[Encoder, Data]:
+    """What a job's trials are trained with; loaded and tokenised once in a process."""
     encoder = load(resources.encoder_of(job.trials[0]))
     task = load_task(resources.task_of(job.trials[0]), resources.data)
-    prepared = [Prepared(trial, task, encoder) for trial in job.trials]
-    data = prepare_data(task, encoder, job.trials[0].protocol)
+    return encoder, prepare_data(task, encoder, job.trials[0].protocol)
+
+
+def execute(job: Job, encoder: Encoder, data: Data, store: Store, device: str, engine: Engine, emit: Emit) -> None:
+    """Train the job's trials and put each record into the store as soon as its trial has ended.
+
+    Trials that somebody else has finished in the meantime are not run again.
+    """
+    finished = {
+        r.id: r.outcome for r in store.records(t.identity for t in job.trials) if r.outcome.status == "finished"
+    }
+    for trial in job.trials:
+        if trial.identity in finished:
+            emit(Event("trial", trial=trial, outcome=finished[trial.identity]))
+    left = [trial for trial in job.trials if trial.identity not in finished]
+    if not left:
+        return
+    prepared = [Prepared(trial, data.task, encoder) for trial in left]
     pending = {p.trial.identity: p for p in prepared}
     begin, last = time.monotonic(), [time.monotonic(), 0.0]
-    emit(Event("begin", trials=job.trials))
+    emit(Event("begin", trials=tuple(left)))
     look = _Look(pending, emit)
 
     def finish(p: Prepared, outcome: Outcome) -> None:
