@@ -57,6 +57,20 @@ class Store(ABC):
     def _read(self, id: str) -> bytes:
         """What is stored under this identity; KeyError when there is nothing, StoreError when it cannot be read."""
 
+    def keep_weights(self, id: str, content: bytes) -> None:
+        """Keep a trial's final weights, for as long as trials that come after it need them. Appears whole or not at all."""
+        raise StoreError(f"{self} cannot keep the weights that trials which come after others start from")
+
+    def weights(self, id: str) -> bytes | None:
+        """The weights kept under this identity, or None."""
+        return None
+
+    def has_weights(self, id: str) -> bool:
+        return False
+
+    def drop_weights(self, id: str) -> None:
+        """Let go of weights that nobody needs any more; nothing happens where there are none."""
+
     @property
     def problems(self) -> list[Problem]:
         """The unreadable files met so far, in the order of their paths."""

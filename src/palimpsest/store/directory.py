@@ -71,6 +71,30 @@ class DirectoryStore(Store):
     def _trials(self) -> Path:
         return self.path / "trials"
 
+    def _weights(self, id: str) -> Path:
+        return self.path / "weights" / f"{id}.safetensors"
+
+    def keep_weights(self, id: str, content: bytes) -> None:
+        file = self._weights(id)
+        with self._reporting("write to"):
+            file.parent.mkdir(exist_ok=True)
+            with self._temporary(file, content) as temporary:
+                temporary.replace(file)
+
+    def weights(self, id: str) -> bytes | None:
+        with self._reporting("read"):
+            try:
+                return self._weights(id).read_bytes()
+            except FileNotFoundError:
+                return None
+
+    def has_weights(self, id: str) -> bool:
+        return self._weights(id).is_file()
+
+    def drop_weights(self, id: str) -> None:
+        with self._reporting("write to"):
+            self._weights(id).unlink(missing_ok=True)
+
     def _check_format(self) -> None:
         try:
             format = json.loads(self._marker.read_bytes())["format"]
@@ -180,12 +204,12 @@ class DirectoryStore(Store):
             taken.unlink()
 
     @contextmanager
-    def _temporary(self, file: Path, text: str) -> Iterator[Path]:
-        """A file beside `file` with this text, on disk when the block begins and gone when it ends."""
+    def _temporary(self, file: Path, content: str | bytes) -> Iterator[Path]:
+        """A file beside `file` with this content, on disk when the block begins and gone when it ends."""
         path = _temporary_name(file)
         try:
-            with open(path, "x", encoding="utf-8") as stream:
-                stream.write(text)
+            with open(path, "xb") as stream:
+                stream.write(content.encode() if isinstance(content, str) else content)
                 stream.flush()
                 os.fsync(stream.fileno())
             yield path

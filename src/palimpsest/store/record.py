@@ -36,14 +36,10 @@ class Record:
 
     def to_json(self) -> str:
         """One line of JSON. Floats that are not finite become null, and are read back as NaN."""
-        trial = dict(self.trial.canonical)
-        protocol = self.trial.protocol
-        # The names do not count in the identity, but a reader of the file wants them.
-        trial["protocol"] = {"name": protocol.name, "summary": protocol.summary, **trial.get("protocol", {})}
         data = {
             "format": FORMAT,
             "id": self.id,
-            "trial": trial,
+            "trial": _named(self.trial),
             "outcome": _finite(asdict(self.outcome)),
             "provenance": _finite(self.provenance),
         }
@@ -72,6 +68,16 @@ class Record:
         if data.get("id") != trial.identity:
             raise StoreError(f"foreign: it is called {data.get('id')!r}, but its trial is {trial.identity}")
         return cls(trial, _outcome(data.get("outcome")), _mapping(data.get("provenance"), "provenance"))
+
+
+def _named(trial: Trial) -> dict[str, Any]:
+    """The canonical form, with the protocols' names: they do not count in the identity, but a reader wants them."""
+    data = dict(trial.canonical)
+    protocol = trial.protocol
+    data["protocol"] = {"name": protocol.name, "summary": protocol.summary, **data.get("protocol", {})}
+    if trial.after is not None:
+        data["after"] = _named(trial.after)
+    return data
 
 
 def _finite(value: Any) -> Any:

@@ -129,6 +129,29 @@ class RemoteStore(Store):
             except FileExistsError:
                 self._replace(record, path, text)
 
+    def _weights(self, id: str) -> str:
+        return f"{self._root}/weights/{id}.safetensors"
+
+    def keep_weights(self, id: str, content: bytes) -> None:
+        with self._reporting("write to"):
+            self._fs.pipe_file(self._weights(id), content)
+
+    def weights(self, id: str) -> bytes | None:
+        with self._reporting("read"):
+            try:
+                return bytes(self._fs.cat_file(self._weights(id)))
+            except FileNotFoundError:
+                return None
+
+    def has_weights(self, id: str) -> bool:
+        with self._reporting("read"):
+            return bool(self._fs.exists(self._weights(id)))
+
+    def drop_weights(self, id: str) -> None:
+        with self._reporting("write to"):
+            if self._fs.exists(self._weights(id)):
+                self._fs.rm_file(self._weights(id))
+
     def _replace(self, record: Record, path: str, text: bytes) -> None:
         content = self._fs.cat_file(path)
         try:
