@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from palimpsest.errors import PalimpsestError, SpecError
+from palimpsest.errors import MissingStore, PalimpsestError, SpecError, UnknownName
 
 if TYPE_CHECKING:
     from palimpsest.execution.plan import Plan
     from palimpsest.specs.study import Study
+    from palimpsest.specs.trial import Trial
     from palimpsest.store import Store
 
 app = typer.Typer(
@@ -42,6 +44,7 @@ SetOpt = Annotated[
 DeviceOpt = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda", help="Where to train.")]
 OutOpt = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the files go.")]
 DEFAULT_STORE = "palimpsest-store"
+DEVICES, ENGINES, FORMATS = ("auto", "cpu", "cuda"), ("stacked", "reference"), ("csv", "parquet")
 
 
 def main() -> None:
@@ -51,12 +54,13 @@ def main() -> None:
     try:
         app()
     except PalimpsestError as error:
-        if debug:
-            raise
-        _console(stderr=True).print(f"[bold red]error:[/] {_escape(str(error))}", highlight=False, soft_wrap=True)
+        _complain(str(error), debug)
         sys.exit(2)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read our output has had enough
+        sys.exit(1)
+    except Exception as error:
+        _complain(f"{type(error).__name__}: {error} (this is a bug in Palimpsest; --debug shows where)", debug)
         sys.exit(1)
 
 
@@ -88,11 +92,10 @@ def tasks() -> None:
     from palimpsest.tasks.registry import describe
 
     rows = [
-        (r.name, r.kind, ", ".join(r.metrics), f"{r.train_rows:,}", f"{r.validation_rows:,}", r.summary)
-        for r in describe()
+        (r.name, ", ".join(r.metrics), f"{r.train_rows:,}", f"{r.validation_rows:,}", r.summary) for r in describe()
     ]
-    _table("Tasks", ["name", "kind", "metrics", "train", "validation", "what it is"], rows)
-    typer.echo("Your own CSV, TSV or JSONL files become a task by naming their columns in a study; see the README.")
+    _table("Tasks", ["name", "metrics", "train", "valid.", "what it asks"], rows, numbers=(2, 3))
+    typer.echo("Your own CSV, TSV or JSONL files become a task by naming their columns in a study.")
 
 
 @app.command()
@@ -106,9 +109,10 @@ def models() -> None:
         if directory.is_dir():
             identity = identify(name)
             rows.append((name, f"{identity.depth} layers × {identity.heads} heads", "built in, works offline"))
-    rows.append(("NAME", "any of: " + ", ".join(FAMILIES), "from the Hugging Face hub, e.g. bert-base-uncased"))
-    rows.append(("DIR", "any of: " + ", ".join(FAMILIES), "a local Hugging Face checkpoint directory"))
+    rows.append(("NAME", "", "from the Hugging Face hub, e.g. bert-base-uncased"))
+    rows.append(("DIR", "", "a local Hugging Face checkpoint directory"))
     _table("Encoders", ["--model", "shape", "where from"], rows)
+    typer.echo(f"Supported architectures: {', '.join(FAMILIES)}.")
 
 
 @app.command()
@@ -123,6 +127,7 @@ def plan(
     """Say what a study would run: trials, steps, time. Runs nothing."""
     from palimpsest.execution.estimate import estimate
 
+    _check_choice("device", device, DEVICES)
     place = _open_if_there(store)
     made = _plan(study, place, data, model, set_)
     missing = made.missing()
@@ -136,7 +141,7 @@ def plan(
     if made.count("failed"):
         console.print(f"  failed            {made.count('failed'):>9,}   (run --retry-failed runs them again)")
     console.print(f"  to run            {len(missing):>9,}")
-    console.print(f"  optimiser steps   {made.steps(missing):>9,}   (probes may stop earlier)")
+    console.print(f"  optimiser steps   {made.steps(missing):>9,}" + _probes_note(missing))
     if missing:
         console.print(f"  time, roughly     {estimate(made, missing, place, device)}")
 
@@ -159,11 +164,10 @@ def run(
     ] = False,
 ) -> None:
     """Run what is missing of a study. Stop it with Ctrl-C at any time; the same command goes on from there."""
-    from palimpsest.store import open_store
-
-    place = open_store(store, create=True)
-    made = _plan(study, place, data, model, set_)
-    _run(made, place, store, device, engine, processes, limit, retry_failed)
+    _check_choice("device", device, DEVICES)
+    _check_choice("engine", engine, ENGINES)
+    made = _plan(study, _open_if_there(store), data, model, set_)
+    _run(made, store, device, engine, processes, limit, retry_failed)
     again = (
         "".join(f" --set {s}" for s in set_ or [])
         + (f" --model {model}" if model else "")
@@ -192,7 +196,7 @@ def status(
         rows.append((str(experiment), str(task), str(size),
                      *(str(int(counts.get(s, 0))) for s in ("finished", "failed", "missing")),
                      f"{scores.min():.3f} – {scores.max():.3f}" if len(scores) else ""))  # fmt: skip
-    _table(study, ["experiment", "task", "size", "finished", "failed", "missing", "scores"], rows)
+    _table(study, ["experiment", "task", "size", "finished", "failed", "missing", "scores"], rows, numbers=(3, 4, 5))
     console = _console()
     failed = frame[frame["status"] == "failed"].drop_duplicates("id")
     for _, row in failed.iterrows():
@@ -271,10 +275,9 @@ def export(
     from palimpsest.analysis.table import everything
     from palimpsest.store.export import export as write
 
+    _check_choice("format", format, FORMATS)
     place = _open(store)
     frame = _frame(_plan(study, place, data, model, set_), place) if study else everything(place)
-    if format not in ("csv", "parquet"):
-        raise SpecError(f"unknown format {format!r}: csv or parquet")
     typer.echo(write(frame, out or Path(f"palimpsest.{format}")))
     _warn_of_problems(place)
 
@@ -394,7 +397,7 @@ def demo(
     store = out / "store"
     place = open_store(store, create=True)
     made = _plan(name, place, None, None, None)
-    _run(made, place, str(store), device, "stacked", None, None, False)
+    _run(made, str(store), device, "stacked", None, None, False)
     for one, frame, material in _parts(made, place):
         typer.echo("")
         typer.echo(describe_incremental(frame))
@@ -421,7 +424,19 @@ def _open(where: str) -> Store:
 
 
 def _open_if_there(where: str) -> Store | None:
-    return _open(where) if Path(where).exists() else None
+    try:
+        return _open(where)
+    except MissingStore:
+        return None
+
+
+def _check_choice(what: str, given: str, known: tuple[str, ...]) -> None:
+    if given not in known:
+        raise UnknownName(what, given, known)
+
+
+def _probes_note(trials: Sequence[Trial]) -> str:
+    return "   (probes may stop earlier)" if any(t.probe for t in trials) else ""
 
 
 def _frame(made: Plan, store: Store) -> Any:
@@ -458,7 +473,6 @@ def _folder(out: Path, study: Study, made: Plan) -> Path:
 
 def _run(
     made: Plan,
-    store: Store,
     place: str,
     device: str,
     engine: str,
@@ -469,11 +483,15 @@ def _run(
     from palimpsest.execution.progress import Display
     from palimpsest.execution.run import run_plan
     from palimpsest.figures.registry import check
+    from palimpsest.store import open_store
 
-    if engine not in ("stacked", "reference"):
-        raise SpecError(f"unknown engine {engine!r}: stacked or reference")
     for study in made.studies:
         check(study)
+    if device == "cuda":  # torch takes seconds to import; where it may be needed later anyway, the bar is shown first
+        from palimpsest.execution.worker import pick_device
+
+        pick_device(device)
+    store = open_store(place, create=True)
     missing = made.missing(retry)[:limit]
     console = _console()
     if not missing:
@@ -484,11 +502,21 @@ def _run(
             run_plan(made, store, place, display.show, device, engine, processes, limit, retry)  # type: ignore[arg-type]
         except KeyboardInterrupt:
             display.stop()
-            console.print(f"Stopped. {display.finished:,} of {len(missing):,} trials were finished and are in {_escape(place)}; "
-                          "the same command goes on from there.")  # fmt: skip
+            console.print(
+                f"Stopped. {display.finished:,} of {len(missing):,} trials were finished and are in {_escape(place)}; "
+                "the same command goes on from there.",
+                soft_wrap=True,
+            )
             raise typer.Exit(130) from None
     if display.failed:
         console.print(f"[yellow]{display.failed} trials failed[/]; `palimpsest status` says why.")
+
+
+def _complain(message: str, debug: bool) -> None:
+    """One readable message; with --debug, where it came from."""
+    if debug:
+        traceback.print_exc()
+    _console(stderr=True).print(f"[bold red]error:[/] {_escape(message)}", highlight=False, soft_wrap=True)
 
 
 def _console(stderr: bool = False) -> Any:
@@ -503,13 +531,15 @@ def _escape(text: str) -> str:
     return escape(text)
 
 
-def _table(title: str, columns: list[str], rows: Sequence[tuple[str, ...]]) -> None:
+def _table(title: str, columns: list[str], rows: Sequence[tuple[str, ...]], numbers: tuple[int, ...] = ()) -> None:
     from rich.table import Table
     from rich.text import Text
 
     shown = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
-    for column in columns:
-        shown.add_column(column, overflow="fold", no_wrap=column != columns[-1])
+    for place, column in enumerate(columns):
+        shown.add_column(
+            column, overflow="fold", no_wrap=column != columns[-1], justify="right" if place in numbers else "left"
+        )
     for row in rows:
         shown.add_row(*(Text(cell) for cell in row))
     _console().print(shown)
