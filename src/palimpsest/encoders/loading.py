@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -82,18 +83,15 @@ def load(ref: str) -> Encoder:
 @lru_cache(maxsize=4)
 def _load(located: Located, identity: EncoderIdentity) -> Encoder:
     from transformers import AutoModel, AutoTokenizer
-    from transformers.utils import logging
 
     anatomy = anatomy_of(read_config(located), located.name)
     directory = located.directory or _download(located)
-    verbosity, progress = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()  # a pooler or head that a checkpoint lacks is expected, and said in our own words
-    logging.disable_progress_bar()
     try:
-        tokenizer = AutoTokenizer.from_pretrained(directory, use_fast=True, trust_remote_code=False)
-        model, info = AutoModel.from_pretrained(
-            directory, dtype=torch.float32, output_loading_info=True, trust_remote_code=False
-        )
+        with quiet():  # a pooler or head that a checkpoint lacks is expected, and said in our own words
+            tokenizer = AutoTokenizer.from_pretrained(directory, use_fast=True, trust_remote_code=False)
+            model, info = AutoModel.from_pretrained(
+                directory, dtype=torch.float32, output_loading_info=True, trust_remote_code=False
+            )
     except UnpicklingError as error:
         raise EncoderError(
             f"the weights in {directory} are damaged, or pickled with more in them than tensors: nothing in a "
@@ -102,10 +100,6 @@ def _load(located: Located, identity: EncoderIdentity) -> Encoder:
     except Exception as error:  # what a broken checkpoint raises depends on the library that trips over it
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise EncoderError(f"cannot load the encoder {directory} ({type(error).__name__}: {reason})") from error
-    finally:
-        logging.set_verbosity(verbosity)
-        if progress:
-            logging.enable_progress_bar()
     missing = sorted(str(k) for k in info["missing_keys"])
     has_pooler = anatomy.family.pooler is not None and not any("pooler" in k for k in missing)
     broken = [k for k in missing if "pooler" not in k and not k.endswith("position_ids")]
@@ -115,6 +109,22 @@ def _load(located: Located, identity: EncoderIdentity) -> Encoder:
             f"{', '.join(broken[:3])}{', …' if len(broken) > 3 else ''}. A pretrained encoder must be complete."
         )
     return Encoder(identity, model.eval(), tokenizer, anatomy, has_pooler)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No warnings and no progress bars of transformers."""
+    from transformers.utils import logging
+
+    verbosity, progress = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if progress:
+            logging.enable_progress_bar()
 
 
 def _download(located: Located) -> Path:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from palimpsest.execution.worker import Event
 
 
+def counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
 class Display:
     """A bar with trials done, steps per second, time left and the last scores; plain lines outside a terminal."""
 
@@ -40,7 +44,7 @@ class Display:
         if self._console.is_terminal:
             self._bar.start()
         else:
-            self._console.print(f"{self._trials:,} trials to run")
+            self._console.print(f"{counted(self._trials, 'trial')} to run")
         return self
 
     def __exit__(
@@ -49,10 +53,11 @@ class Display:
         self.stop()
         if kind is None:
             seconds = time.monotonic() - self._begin
-            self._console.print(f"{self.finished:,} trials finished in {seconds:,.0f} s")
+            self._console.print(f"{counted(self.finished, 'trial')} finished in {seconds:,.0f} s")
 
     def stop(self) -> None:
-        self._bar.stop()
+        if self._console.is_terminal:
+            self._bar.stop()
 
     def show(self, event: Event) -> None:
         """Take in what a worker reports."""

@@ -28,8 +28,10 @@ def load(ref: str, settings: dict[str, Any] | None = None) -> tuple[Study, ...]:
     path = Path(ref).expanduser()
     if path.is_file():
         return (read(path, settings),)
-    if path.suffix in (".yaml", ".yml") or path.is_dir():
+    if path.suffix in (".yaml", ".yml"):
         raise SpecError(f"there is no study file {ref}")
+    if ref and path.is_dir():
+        raise SpecError(f"{ref} is a directory; a study is a YAML file")
     raise UnknownName("study", ref, [*shipped, *{name.split("/")[0] for name in shipped if "/" in name}],
                       hint="A study is a shipped name (palimpsest studies) or a path to a YAML file.")  # fmt: skip
 

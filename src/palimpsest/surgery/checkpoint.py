@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from palimpsest.encoders.loading import load
+from palimpsest.encoders.loading import load, quiet
 from palimpsest.errors import PalimpsestError, SurgeryError
 from palimpsest.specs.intervention import Intervention, PermuteLayers, Reinitialize, ReinitializeHeads
 from palimpsest.specs.protocol import resolve
@@ -46,6 +46,11 @@ def operate_on_checkpoint(
     seed: int,
 ) -> list[str]:
     """Write the altered encoder and its tokeniser to `out`; returns what was done, in words."""
+    if not layers and not heads and order is None:
+        raise SurgeryError("nothing to do: give --reinit, --permute or --reinit-heads")
+    if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
+        raise SurgeryError(f"{out} exists and is not empty; choose another --out")
+    law = resolve(protocol).initialiser
     interventions: list[Intervention] = []
     done = []
     encoder = load(model)
@@ -63,17 +68,13 @@ def operate_on_checkpoint(
         encoder.anatomy.check_heads(heads)
         interventions.append(ReinitializeHeads(heads=tuple(heads)))
         done.append("heads " + ", ".join(f"{layer}:{head}" for layer, head in heads) + " re-initialised")
-    if not interventions:
-        raise SurgeryError("nothing to do: give --reinit, --permute or --reinit-heads")
-    if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
-        raise SurgeryError(f"{out} exists and is not empty; choose another --out")
-    law = resolve(protocol).initialiser
     state = operate(encoder.state, interventions, encoder.anatomy, law, seed)
     network = encoder.network()
     network.load_state_dict(state, strict=False)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        network.save_pretrained(out)
+        with quiet():
+            network.save_pretrained(out)
         encoder.tokenizer.save_pretrained(out)
         note = {
             "encoder": encoder.identity.name,
