@@ -113,7 +113,7 @@ def simultaneous(means: Floats, draws: Floats) -> tuple[Floats, Floats]:
 
 def _redrawn(scores: Floats, task: str, indices: list[int], seed: int) -> Floats:
     """The mean over trials in each replicate [resamples], from their scores [resamples, trials]."""
-    mean = scores.mean(axis=1)
+    mean: Floats = scores.mean(axis=1)
     count = len(indices)
     if count < 2:
         return mean

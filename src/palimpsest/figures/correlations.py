@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
+from palimpsest.analysis.published import published as published_table
 from palimpsest.errors import PalimpsestError
 from palimpsest.figures import selection
 from palimpsest.figures.names import size_name, task_name
@@ -25,11 +26,12 @@ def correlations(
     experiment: str | None = None,
     tasks: Sequence[str] | None = None,
     size: str | int | float | None = None,
+    published: bool = False,
 ) -> TextTable:
     """One row per pair of tasks: Spearman's and Pearson's coefficients over the same permutations, two-sided p.
 
     Options: `experiment`, the label of the permutation experiment (by default the first); `tasks`; `size` (by default
-    the largest).
+    the largest); `published`, whether to lay the paper's own numbers beside.
     """
     rows = selection.experiment(table, "permutation", label=experiment, tasks=tasks)
     rows, label = selection.one_size(rows, size)
@@ -50,7 +52,17 @@ def correlations(
     note = f"{size_name(label)}; two-sided p values in parentheses."
     note = "\n".join(part for part in (note, selection.missing_note(rows)) if part)
     columns = ["Tasks compared", "Spearman", "Pearson", "N"]
-    return TextTable(columns, shown, data, note=note, right=frozenset({"Spearman", "Pearson", "N"}))
+    if published:
+        known = published_table("correlations")
+        theirs = [known.find(tasks=[a, b]) or known.find(tasks=[b, a]) for a, b, *_ in found]
+        for name in ("spearman", "pearson"):
+            columns.append(f"Published {name.title()}")
+            for key in (name, f"{name}_p"):
+                data[f"published_{key}"] = [row[key] if row else math.nan for row in theirs]
+            for i, row in enumerate(theirs):
+                shown[i].append(_with_p(row[name], row[f"{name}_p"]) if row else "–")
+        note += f"\nPublished: {known.source}."
+    return TextTable(columns, shown, data, note=note, right=frozenset(columns[1:]))
 
 
 def _correlate(a: Floats, b: Floats) -> tuple[float, float, float, float]:

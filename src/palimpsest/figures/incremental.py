@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from palimpsest.analysis.published import published as published_table
 from palimpsest.analysis.statistics import summarise
 from palimpsest.figures import selection, style
 from palimpsest.figures.names import metric_name, task_name
@@ -23,11 +24,13 @@ def incremental(
     sizes: Sequence[str | int | float] | None = None,
     interval: Literal["t", "2sigma", "bootstrap"] = "t",
     probing: bool = True,
+    published: bool = False,
 ) -> Figure:
     """One panel per task, one solid line per size, the darker the larger; probing dashed.
 
     Options: `experiment`, the label of the incremental experiment (by default the first); `tasks` and `sizes`, some
-    of its own; `interval`, the kind of the error bars; `probing`, whether to draw probing if the study has it.
+    of its own; `interval`, the kind of the error bars; `probing`, whether to draw probing if the study has it;
+    `published`, whether to mark what BERT-base is known to reach with all examples.
     """
     rows = selection.experiment(table, "incremental", label=experiment, tasks=tasks, sizes=sizes)
     done = selection.need_something(rows)
@@ -56,11 +59,27 @@ def incremental(
         probes = probes[probes["task"].isin(names)]
         drawn = pd.concat([rows, probes])
         handles |= _probing(dict(zip(names, axes, strict=True)), probes, interval)
+    if published:
+        notes.append(_published(dict(zip(names, axes, strict=True)), done, handles))
     shown = [label for label in labels if label in handles]
     dashed = [label for label in handles if label not in labels]
     style.legend(figure, [handles[h] for h in shown + dashed], shown + dashed, title="Training examples")
     style.footnote(figure, *notes, selection.missing_note(drawn))
     return figure
+
+
+def _published(panels: dict[str, Axes], done: pd.DataFrame, handles: dict[str, Any]) -> str:
+    """A dotted line at the published score of each task that has one, in the metric shown; returns its source."""
+    known = published_table("scores")
+    source = ""
+    for task, ax in panels.items():
+        row = known.find(task=task, metric=selection.metric(done[done["task"] == task]))
+        if row:
+            handles["published, intact BERT-base"] = ax.axhline(
+                row["score"], color=style.GREY, linestyle=":", zorder=1.5
+            )
+            source = f"published: {known.source}"
+    return source
 
 
 def _probing(panels: dict[str, Axes], probes: pd.DataFrame, interval: str) -> dict[str, Any]:

@@ -27,6 +27,7 @@ FIGURES = {
     "permutation": "permutation:permutation",
     "scatter": "scatter:scatter",
     "comparison": "comparison:comparison",
+    "side-by-side": "side_by_side:side_by_side",
     "epochs": "epochs:epochs",
     "schematic": "schematic:schematic",
 }
@@ -36,6 +37,9 @@ TABLES = {
     "summary": "tables:summary",
     "correlations": "correlations:correlations",
     "datasets": "tables:datasets",
+    "runtime": "runtime:runtime",
+    "claims": "claims:claims",
+    "claims-by-protocol": "claims:claims_by_protocol",
 }
 
 DEFAULT_TABLES = (Drawing(kind="summary"),)
@@ -89,6 +93,19 @@ def tabulate(study: Study, table: pd.DataFrame, drawing: Drawing, out_dir: Path,
         _write(out_dir / f"{stem}.{ending}", partial(Path.write_text, data=text, encoding="utf-8"))
         for ending, text in texts.items()
     ]
+
+
+def with_published(study: Study) -> Study:
+    """The study with published numbers laid beside its own, in those drawings that know any."""
+
+    def beside(what: str, kinds: Mapping[str, str], drawing: Drawing) -> Drawing:
+        if "published" not in inspect.signature(_find(what, kinds, drawing)).parameters:
+            return drawing
+        return drawing.model_copy(update={"options": {**drawing.options, "published": True}})
+
+    figures = tuple(beside("figure", FIGURES, drawing) for drawing in study.figures)
+    tables = tuple(beside("table", TABLES, drawing) for drawing in study.tables)
+    return study.model_copy(update={"figures": figures, "tables": tables})
 
 
 def check(study: Study) -> None:

@@ -33,19 +33,19 @@ def experiment(
     if rows.empty:
         kinds = ", ".join(unique(table["kind"])) or "nothing"
         raise PalimpsestError(f"this drawing needs an experiment of kind {kind!r}, but the study has: {kinds}")
-    labels = unique(rows["experiment"])
-    if label is not None and label not in labels:
-        raise UnknownName(f"experiment of kind {kind}", label, labels)
-    rows = rows[is_(rows, "experiment", label or labels[0])]
+    known = unique(rows["experiment"])
+    if label is not None and label not in known:
+        raise UnknownName(f"experiment of kind {kind}", label, known)
+    rows = rows[is_(rows, "experiment", label or known[0])]
     if tasks is not None:
         rows = rows[among("task", tasks, rows["task"])]
     if sizes is not None:
-        rows = rows[among("size", [size_label(parse_size(s)) for s in sizes], rows["size"])]
+        rows = rows[among("size", labels(sizes), rows["size"])]
     at_one_point = rows.groupby(["task", "size", "trial", *POINT], dropna=False)["id"].nunique()
     if (at_one_point > 1).any():
         protocols = unique(rows["protocol"])
         raise PalimpsestError(
-            f"the experiment {label or labels[0]!r} has different trials at the same point (protocols: "
+            f"the experiment {label or known[0]!r} has different trials at the same point (protocols: "
             f"{', '.join(protocols)}), which must not be averaged; give each experiment a label of its own, "
             "and the drawing the one it is about"
         )
@@ -68,6 +68,11 @@ def among(what: str, asked: Iterable[str], column: pd.Series[str]) -> pd.Series[
         if name not in known:
             raise UnknownName(what, name, known)
     return column.isin(list(asked)).fillna(False).astype(bool)
+
+
+def labels(sizes: Iterable[str | int | float]) -> list[str]:
+    """Sizes as an option gives them, as the table calls them."""
+    return [size_label(parse_size(size)) for size in sizes]
 
 
 def one_size(rows: pd.DataFrame, size: str | int | float | None) -> tuple[pd.DataFrame, str]:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from palimpsest.analysis.published import published as published_table
 from palimpsest.analysis.statistics import INTERVALS, summarise
 from palimpsest.figures import selection
 from palimpsest.figures.names import metric_name, printable, short, size_order, span, task_name
@@ -76,8 +77,11 @@ def point_name(row: dict[Any, Any]) -> str:
             return short(row["variant"])
 
 
-def datasets(datasets: Sequence[Sequence[Any]]) -> TextTable:
-    """The data sets of a study (Table 2), from rows of (task, train, validation, input, labels, metric)."""
+def datasets(datasets: Sequence[Sequence[Any]], *, published: bool = False) -> TextTable:
+    """The data sets of a study (Table 2), from rows of (task, train, validation, input, labels, metric).
+
+    Options: `published`, whether to lay the paper's own numbers beside.
+    """
     names = ["task", "train", "validation", "input", "labels", "metric"]
     data = pd.DataFrame([list(row) for row in datasets], columns=names)
     shown = [
@@ -85,4 +89,15 @@ def datasets(datasets: Sequence[Sequence[Any]]) -> TextTable:
         for task, train, validation, kind, labels, metric in datasets
     ]
     columns = ["Task", "Train", "Validation", "Input", "Labels", "Metric"]
-    return TextTable(columns, shown, data, right=frozenset({"Train", "Validation"}))
+    note = ""
+    if published:
+        known = published_table("datasets")
+        theirs = [known.find(task=row[0]) for row in datasets]
+        for key in ("train", "validation"):
+            columns.append(f"Published {key}")
+            data[f"published_{key}"] = [row[key] if row else None for row in theirs]
+            for i, row in enumerate(theirs):
+                shown[i].append(row[key] if row else "–")
+        note = f"Published: {known.source}; {known.what}."
+    right = frozenset({"Train", "Validation", "Published train", "Published validation"})
+    return TextTable(columns, shown, data, note=note, right=right)
