@@ -1,0 +1,223 @@
+"""What the page shows of a study, as plain data for its scripts."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import pandas as pd
+
+from palimpsest import __version__
+from palimpsest.analysis.table import epochs_table, table
+from palimpsest.errors import PalimpsestError
+from palimpsest.execution.plan import Plan, dataset_rows
+from palimpsest.figures import selection
+from palimpsest.figures.names import metric_name, size_name, size_order, task_name
+from palimpsest.figures.registry import DEFAULT_TABLES, table_of
+from palimpsest.figures.schematic import layers_after
+from palimpsest.figures.text_table import TextTable
+from palimpsest.report.gathering import Gathered
+from palimpsest.report.points import LOSS, Points, failures, name_of, newest, results, where
+from palimpsest.report.reproduce import study_yaml
+from palimpsest.specs.expansion import Cell
+from palimpsest.specs.study import Study
+from palimpsest.store import Store
+
+_CONDITIONS = 16  # rows of the schematic, at most, per experiment
+
+
+@dataclass(frozen=True, eq=False)
+class StudyPage:
+    """One study of a page."""
+
+    study: Study
+    cells: list[Cell]
+    gathered: Gathered
+    plan: Plan
+
+    @cached_property
+    def points(self) -> Points:
+        return Points.of(self.cells)
+
+    def payload(self) -> dict[str, Any]:
+        """Everything, as it stands now."""
+        frame = table(self.cells, self.gathered)
+        records = list(self.gathered.records({cell.trial.identity for cell in self.cells}))
+        metrics: dict[str, str] = {}  # task → its own metric
+        names: dict[str, None] = {}
+        for record in records:
+            if record.outcome.metric:
+                metrics.setdefault(record.trial.task, record.outcome.metric)
+            names |= dict.fromkeys(record.outcome.metrics)
+        sizes = sorted(selection.unique(frame["size"]), key=size_order)
+        shown = [*((name, metric_name(name)) for name in names), (LOSS, "Validation loss")]
+        own = {at["task"]: metrics.get(trial_task) for at, trial_task in self._tasks()}
+        return {
+            "name": self.study.name,
+            "title": self.study.title or self.study.name,
+            "description": self.study.description,
+            "encoder": self.study.encoder,
+            "tasks": [{"name": t, "label": task_name(t), "metric": own.get(t)} for t in selection.tasks(frame)],
+            "sizes": [{"name": s, "label": size_name(s)} for s in sizes],
+            "protocols": self._protocols(),
+            "experiments": selection.unique(frame["experiment"]),
+            "metrics": [{"name": name, "label": label} for name, label in shown],
+            "depth": selection.depth(frame),
+            "points": [where(p.at) | results(p, self.gathered) for p in self.points.points],
+            "failures": failures(self.points.points, self.gathered),
+            "newest": newest(self.gathered, self.points),
+            "tables": self._tables(frame),
+            "claims": _claims(self.study, frame),
+            "schematic": _schematic(self.cells, selection.depth(frame)),
+            "provenance": _provenance(records),
+            "yaml": study_yaml(self.study),
+        }  # fmt: skip
+
+    def changes(self, ids: set[str]) -> dict[str, Any] | None:
+        """What these trials change on the page; None when they are not of this study."""
+        touched = self.points.touched(ids)
+        if not touched:
+            return None
+        return {
+            "study": self.study.name,
+            "points": [[number, results(self.points.points[number], self.gathered)] for number in touched],
+            "failures": failures(self.points.points, self.gathered),
+            "newest": newest(self.gathered, self.points),
+        }
+
+    def _tasks(self) -> list[tuple[dict[str, Any], str]]:
+        return list({cell.at["task"]: (cell.at, cell.trial.task) for cell in self.cells}.values())
+
+    def _protocols(self) -> list[dict[str, str]]:
+        found = {cell.at["protocol"]: cell.trial.protocol.summary for cell in self.cells}
+        return [{"name": name, "summary": summary} for name, summary in found.items()]
+
+    def _tables(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
+        """The study's tables; the summary is left out, because the page makes it from its points."""
+        material: dict[str, Callable[[], Any]] = {
+            "epochs": lambda: epochs_table(self.cells, self.gathered),
+            "datasets": lambda: dataset_rows(self.study, self.plan.resources.data),
+        }
+        found = []
+        for drawing in self.study.tables or DEFAULT_TABLES:
+            if drawing.kind == "summary":
+                continue
+            title = drawing.title or drawing.kind.capitalize()
+            try:
+                found.append({"title": title} | _shown(table_of(frame, drawing, **material)))
+            except PalimpsestError as error:  # nothing finished yet, most likely: the page says what is in the way
+                found.append({"title": title, "columns": [], "rows": [], "right": [], "note": str(error)})
+        return found
+
+
+def study_pages(plan: Plan, gathered: Gathered) -> list[StudyPage]:
+    """The studies of a plan, each with its cells."""
+    return [
+        StudyPage(study, [c for c in plan.cells if c.at["study"] == study.name], gathered, plan)
+        for study in plan.studies
+    ]
+
+
+def gather(plan: Plan, store: Store) -> Gathered:
+    """What the store holds of a plan's trials."""
+    gathered = Gathered(store, plan.trials)
+    gathered.refresh()
+    return gathered
+
+
+def payload(pages: Sequence[StudyPage], store: str, command: str) -> dict[str, Any]:
+    """The whole page."""
+    return {
+        "version": __version__,
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "store": store,
+        "command": command,
+        "studies": [page.payload() for page in pages],
+        "live": None,
+    }
+
+
+def _shown(found: TextTable) -> dict[str, Any]:
+    rows = [list(row) for row in found.rows]
+    return {"columns": list(found.columns), "rows": rows, "right": sorted(found.right), "note": found.note}
+
+
+def _claims(study: Study, frame: pd.DataFrame) -> list[dict[str, str]]:
+    """The study's claims with their verdicts, where this version can judge claims."""
+    if find_spec("palimpsest.analysis.claims") is None:
+        return []
+    judge = getattr(import_module("palimpsest.analysis.claims"), "judge", None)
+    return [] if judge is None else [_claim(c) for c in judge(study, frame)]
+
+
+def _claim(claim: Any) -> dict[str, str]:
+    return {name: str(getattr(claim, name, "")) for name in ("text", "verdict", "evidence")}
+
+
+def _schematic(cells: Sequence[Cell], depth: int) -> list[dict[str, Any]]:
+    """Per experiment its conditions, and for each layer which pretrained layer it holds and what was done to it."""
+    panels: dict[tuple[Any, ...], dict[str, str]] = {}
+    for cell in cells:
+        at = cell.at
+        if at["kind"] != "probing":
+            panel = panels.setdefault((at["experiment"], at.get("mode"), at.get("block_size")), {})
+            if name_of(at) not in panel:
+                panel[name_of(at)] = _interventions(cell)
+    found = []
+    for (experiment, mode, _), conditions in panels.items():
+        step = max(1, -(-len(conditions) // _CONDITIONS))
+        rows = []
+        for name, interventions in list(conditions.items())[::step]:
+            try:
+                rows.append({"name": name, "layers": layers_after(interventions, depth)})
+            except PalimpsestError:
+                continue  # an intervention without a picture
+        title = f"{experiment}: block {mode}" if mode else experiment
+        if rows:
+            found.append({"title": title, "rows": rows, "of": len(conditions)})
+    return found
+
+
+def _interventions(cell: Cell) -> str:
+    return json.dumps([i.canonical for i in cell.trial.interventions])
+
+
+def _provenance(records: Sequence[Any]) -> dict[str, Any]:
+    """On what, with which versions, when and how long."""
+    kinds: Counter[tuple[str, ...]] = Counter()
+    seconds: dict[tuple[str, ...], float] = {}
+    encoders: dict[str, Any] = {}
+    dates = []
+    for record in records:
+        given = record.provenance
+        versions = given.get("versions") if isinstance(given.get("versions"), dict) else {}
+        key = (
+            str(given.get("device", "unknown")), str(given.get("precision", "")), str(given.get("engine", "")),
+            ", ".join(f"{k} {v}" for k, v in {"palimpsest": given.get("palimpsest", "?"), **versions}.items()),
+        )  # fmt: skip
+        kinds[key] += 1
+        took = given.get("seconds")
+        seconds[key] = seconds.get(key, 0.0) + (took if isinstance(took, int | float) else 0)
+        trial = record.trial
+        name = trial.encoder + (f" ({trial.weights[:12]})" if trial.weights else "")
+        encoders.setdefault(name, given.get("parameters"))
+        if given.get("started"):
+            dates.append(str(given["started"]))
+    return {
+        "runs": [
+            dict(zip(("device", "precision", "engine", "versions"), key, strict=True))
+            | {"trials": count, "seconds": round(seconds[key])}
+            for key, count in kinds.most_common()
+        ],
+        "seconds": round(sum(seconds.values())),
+        "first": min(dates, default=None),
+        "last": max(dates, default=None),
+        "encoders": [{"name": name, "parameters": parameters} for name, parameters in encoders.items()],
+    }  # fmt: skip
