@@ -183,10 +183,19 @@ def status(
     data: DataOpt = None,
     model: ModelOpt = None,
     set_: SetOpt = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Keep the table up to date until everything is done.")] = False,
 ) -> None:
     """Say how far a study is, what failed and why, and what is damaged."""
     place = _open(store)
     made = _plan(study, place, data, model, set_)
+    if watch:
+        from palimpsest.report.watch import watch as follow
+
+        try:
+            follow(made, place, _console())
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None
+        return
     frame = _frame(made, place)
     rows = []
     for (experiment, task, size), part in frame.groupby(["experiment", "task", "size"], sort=False):
@@ -280,6 +289,65 @@ def export(
     frame = _frame(_plan(study, place, data, model, set_), place) if study else everything(place)
     typer.echo(write(frame, out or Path(f"palimpsest.{format}")))
     _warn_of_problems(place)
+
+
+@app.command()
+def report(
+    study: StudyArg,
+    store: StoreOpt = DEFAULT_STORE,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The HTML file.")] = Path("report.html"),
+    data: DataOpt = None,
+    model: ModelOpt = None,
+    set_: SetOpt = None,
+) -> None:
+    """Write a study's page: one HTML file with interactive figures that opens anywhere, without a network."""
+    from palimpsest.report.document import write_report
+    from palimpsest.report.page import gather, payload, study_pages
+    from palimpsest.report.reproduce import command
+
+    place = _open(store)
+    made = _plan(study, place, data, model, set_)
+    pages = study_pages(made, gather(made, place))
+    typer.echo(write_report(payload(pages, store, command(study, store, data, model, set_ or [])), out))
+    _warn_of_problems(place)
+
+
+@app.command()
+def serve(
+    study: Annotated[
+        str | None, typer.Argument(metavar="[STUDY]", help="A study; without one, what was last run with the store.")
+    ] = None,
+    store: StoreOpt = DEFAULT_STORE,
+    host: Annotated[str, typer.Option("--host", help="Who may look: by default this machine only.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=1, max=65535)] = 8765,
+    data: DataOpt = None,
+    model: ModelOpt = None,
+    set_: SetOpt = None,
+) -> None:
+    """Show a study's page live while it runs, for a browser. Changes nothing; stop it with Ctrl-C."""
+    from palimpsest.execution.plan import make_plan
+    from palimpsest.report.document import need
+    from palimpsest.report.reproduce import command
+    from palimpsest.store.running import remembered
+
+    for module in ("plotly", "starlette", "uvicorn"):
+        need(module, "the live page")
+    from palimpsest.report.server import Watched
+    from palimpsest.report.server import serve as listen
+
+    place = _open(store)
+    if study is None:
+        known = remembered(place)
+        if known is None:
+            raise SpecError(
+                f"nothing has been run with {store} yet: name the study, palimpsest serve STUDY --store {store}"
+            )
+        made, data = make_plan(known[:1], place, known[1]), known[1]
+        name = known[0].name
+    else:
+        made, name = _plan(study, place, data, model, set_), study
+    typer.echo(f"http://{host}:{port}/  (Ctrl-C ends it)")
+    listen(Watched(made, place, store, command(name, store, data, model, set_ or [])), host, port)
 
 
 @app.command()
