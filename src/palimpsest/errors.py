@@ -7,7 +7,8 @@
     ├── EncoderError           an encoder cannot be loaded, or its architecture is not supported
     ├── SurgeryError           an intervention that does not fit the encoder (a layer out of range, …)
     ├── StoreError             a directory that is not a store, or a record that cannot be read or written
-    │   └── MissingStore       there is no store at the place named
+    │   ├── MissingStore       there is no store at the place named
+    │   └── NothingFinished    a drawing none of whose trials is finished yet
     └── TrainingError          a trial that could not be trained
 
 The message says what is wrong, where, and what to do; the command line prints it and exits with code 2.
@@ -57,6 +58,10 @@ class StoreError(PalimpsestError):
 
 
 class MissingStore(StoreError):
+    pass
+
+
+class NothingFinished(StoreError):
     pass
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from palimpsest.analysis.claims import CLAIMS, PREDICTS, SMALL, SMALL_SHARE, Finding, overall
+from palimpsest.errors import NothingFinished
 from palimpsest.figures.names import short
 from palimpsest.figures.text_table import TextTable, number
 
@@ -54,6 +55,8 @@ def claims_by_protocol(claims: Sequence[Any]) -> TextTable:
 
 def _tested(findings: Sequence[Finding]) -> list[Finding]:
     """Findings of protocols under which at least one claim could be looked at; all of them if there is none."""
+    if not findings:
+        raise NothingFinished("nothing finished yet that the claims could be tested on; run the study first")
     able = {f.protocol for f in findings if not math.isnan(f.effect)}
     return [f for f in findings if f.protocol in able or not able]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from palimpsest.analysis.statistics import INTERVALS, finished
-from palimpsest.errors import PalimpsestError, StoreError, UnknownName
+from palimpsest.errors import NothingFinished, PalimpsestError, UnknownName
 from palimpsest.figures.names import size_order
 from palimpsest.specs.study import parse_size, size_label
 
@@ -117,7 +117,9 @@ def need_something(rows: pd.DataFrame) -> pd.DataFrame:
     done = rows[finished(rows) & rows["score"].notna()]
     if done.empty:
         total = rows["id"].nunique()
-        raise StoreError(f"nothing finished yet: none of these {total} trials is in the store; run the study first")
+        raise NothingFinished(
+            f"nothing finished yet: none of these {total} trials is in the store; run the study first"
+        )
     return done
 
 
