@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from palimpsest.errors import MissingStore, PalimpsestError, SpecError, UnknownName
+from palimpsest.errors import MissingStore, NothingFinished, PalimpsestError, SpecError, UnknownName
 
 if TYPE_CHECKING:
     from palimpsest.execution.plan import Plan
@@ -42,6 +43,7 @@ SetOpt = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change the study: sizes=500,5000  trials=10  protocol.epochs=5 …"),
 ]
 DeviceOpt = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda", help="Where to train.")]
+PublishedOpt = Annotated[bool, typer.Option("--published", help="Lay published numbers beside, where there are any.")]
 OutOpt = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the files go.")]
 DEFAULT_STORE = "palimpsest-store"
 DEVICES, ENGINES, FORMATS = ("auto", "cpu", "cuda"), ("stacked", "reference"), ("csv", "parquet")
@@ -228,20 +230,25 @@ def figures(
     schematic: Annotated[
         bool, typer.Option("--schematic", help="Draw what is done to the layers, not results.")
     ] = False,
+    published: PublishedOpt = False,
 ) -> None:
     """Draw a study's figures (PNG and PDF) from what is in the store, finished or not."""
-    from palimpsest.figures.registry import draw
+    from palimpsest.figures.registry import draw, with_published
     from palimpsest.specs.study import Drawing
 
-    place = _open_if_there(store) if schematic else _open(store)
+    place = _open_if_there(store)
     made = _plan(study, place, data, model, set_)
     for one, frame, material in _parts(made, place):
-        drawings = (Drawing(kind="schematic"),) if schematic else one.figures
+        shown = with_published(one) if published else one
+        drawings = (Drawing(kind="schematic"),) if schematic else shown.figures
         if not drawings and len(made.studies) == 1:
             raise SpecError(f"the study {one.name} names no figures; see its `figures:` key, or use --schematic")
         for drawing in drawings:
-            for path in draw(one, frame, drawing, _folder(out, one, made), **material):
-                typer.echo(path)
+            if place is None and drawing.kind != "schematic":
+                _open(store)  # says that there is none
+            with _going_on(made, one):
+                for path in draw(shown, frame, drawing, _folder(out, one, made), **material):
+                    typer.echo(path)
 
 
 @app.command()
@@ -254,18 +261,56 @@ def tables(
     data: DataOpt = None,
     model: ModelOpt = None,
     set_: SetOpt = None,
+    claims: Annotated[
+        bool, typer.Option("--claims", help="Test the four claims of Tamkin et al. 2020 on all of the study's trials.")
+    ] = False,
+    published: PublishedOpt = False,
 ) -> None:
     """Print a study's tables, and write them as text, Markdown, CSV and LaTeX with --out."""
-    from palimpsest.figures.registry import DEFAULT_TABLES, table_of, tabulate
+    from palimpsest.analysis.verdicts import judge
+    from palimpsest.figures.registry import DEFAULT_TABLES, table_of, tabulate, with_published
+    from palimpsest.specs.study import Drawing
 
-    place = _open(store)
+    place = _open_if_there(store)
     made = _plan(study, place, data, model, set_)
+    if claims:
+        findings = judge(made.cells, _open(store), made.resources)
+        drawing = Drawing(kind="claims")
+        frame = _frame(made, _open(store))
+        typer.echo(table_of(frame, drawing, claims=findings).text())
+        for path in tabulate(made.studies[0], frame, drawing, out, claims=findings) if out else ():
+            typer.echo(path)
+        return
     for one, frame, material in _parts(made, place):
-        for drawing in one.tables or DEFAULT_TABLES:
-            typer.echo(table_of(frame, drawing, **material).text())
-            if out:
-                for path in tabulate(one, frame, drawing, _folder(out, one, made), **material):
-                    typer.echo(path)
+        shown = with_published(one) if published else one
+        for drawing in shown.tables or DEFAULT_TABLES:
+            if place is None and drawing.kind != "datasets":
+                _open(store)  # says that there is none
+            with _going_on(made, one):
+                typer.echo(table_of(frame, drawing, **material).text())
+                if out:
+                    for path in tabulate(shown, frame, drawing, _folder(out, one, made), **material):
+                        typer.echo(path)
+
+
+@app.command()
+def errata() -> None:
+    """List what the papers say against what their released code does, and the protocols that make the difference."""
+    import shutil
+    import textwrap
+
+    from palimpsest.analysis.errata import ERRATA
+
+    width = min(shutil.get_terminal_size((100, 24)).columns, 120)
+    for e in ERRATA:
+        typer.echo(f"{e.number:>2}  {e.choice} ({e.source})")
+        parts = {"written": e.written, "released": e.released, "matters": e.matters, "protocol": e.protocol}
+        for name, text in parts.items():
+            if text:
+                indent = f"      {name:<10}"
+                typer.echo(textwrap.fill(text, width, initial_indent=indent, subsequent_indent=" " * len(indent)))
+        typer.echo("")
+    typer.echo("palimpsest run tamkin2020/errata runs the paper's experiments under these protocols.")
 
 
 @app.command()
@@ -482,7 +527,21 @@ def _plan(study: str, store: Store | None, data: Path | None, model: str | None,
     from palimpsest.studies import load
 
     settings = parse_settings(set_ or []) | ({"encoder": model} if model else {})
-    return make_plan(load(study, settings), store, data)
+    made = make_plan(load(study, settings), store, data)
+    for note in made.left_out:
+        _console(stderr=True).print(f"[yellow]left out[/] {_escape(note)}", highlight=False, soft_wrap=True)
+    return made
+
+
+@contextmanager
+def _going_on(made: Plan, study: Study) -> Iterator[None]:
+    """Of several studies, those that nothing is there of yet are named and passed over."""
+    try:
+        yield
+    except NothingFinished as error:
+        if len(made.studies) == 1:
+            raise
+        _console(stderr=True).print(f"[yellow]{_escape(study.name)}[/] {_escape(str(error))}", soft_wrap=True)
 
 
 def _open(where: str) -> Store:
@@ -515,7 +574,10 @@ def _frame(made: Plan, store: Store) -> Any:
 
 def _parts(made: Plan, store: Store | None) -> Any:
     """Study by study: its table, and what some figures are drawn from besides."""
+    from functools import cache
+
     from palimpsest.analysis.table import epochs_table, table
+    from palimpsest.analysis.verdicts import judge
     from palimpsest.execution.plan import dataset_rows
 
     for study in made.studies:
@@ -523,6 +585,7 @@ def _parts(made: Plan, store: Store | None) -> Any:
         material = {
             "epochs": lambda cells=cells: epochs_table(cells, store),
             "datasets": lambda study=study: dataset_rows(study, made.resources.data),
+            "claims": cache(lambda cells=tuple(cells): judge(cells, store, made.resources)),
         }
         yield study, table(cells, store), material
     if store is not None:
