@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class PalimpsestError(Exception):
@@ -39,6 +40,16 @@ class UnknownName(PalimpsestError):
         else:
             advice = ""
         super().__init__(f"unknown {what} {name!r}.{advice}{' ' + hint if hint else ''}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Errors travel between processes by what they say, not by how they were made."""
+        return _said, (type(self), str(self))
+
+
+def _said(kind: type[UnknownName], message: str) -> UnknownName:
+    error = kind.__new__(kind, message)
+    error.args = (message,)
+    return error
 
 
 class DataError(PalimpsestError):
