@@ -258,7 +258,10 @@ class Study(Spec):
     name: str = Field(min_length=1, max_length=200)
     title: str = ""
     description: str = ""
-    encoder: str = Field("pocket", description="A hub name, a directory, or a built-in encoder.")
+    encoder: str = Field(
+        "pocket",
+        description="A hub name, a directory (./ and ../ start from the study file), or a built-in encoder.",
+    )
     protocol: Protocol = Field(Protocol(), description="A protocol name or {extends: NAME, field: value, …}.")
     tasks: Annotated[tuple[AnyTask, ...], BeforeValidator(_task_names)] = Field(min_length=1)
     experiments: tuple[AnyExperiment, ...] = Field(min_length=1)
@@ -325,6 +328,8 @@ def read(path: Path, settings: dict[str, Any] | None = None, *, name: str | None
     data.setdefault("name", name or path.stem)
     if "tasks" in data:
         data["tasks"] = [_beside(task, path.parent) for task in _listed(data["tasks"])]
+    if isinstance(data.get("encoder"), str) and data["encoder"].startswith(("./", "../")):
+        data["encoder"] = str(path.parent / data["encoder"])  # a path, and not the name of one in the hub
     return Study.parse(apply_settings(data, settings or {}, str(path)), str(path))
 
 
