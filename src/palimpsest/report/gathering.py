@@ -19,14 +19,14 @@ class Gathered(Store):
 
     def __init__(self, store: Store, ids: Iterable[str]) -> None:
         super().__init__()
-        self._store, self._wanted = store, frozenset(ids)
+        self.source, self._wanted = store, frozenset(ids)
         self._held: dict[str, Record] = {}
         self._stamps: dict[str, int] = {}  # of the files that may still change: failed and damaged ones
 
     def refresh(self) -> set[str]:
         """Read what is new; returns the identities whose records have changed."""
         changed = set()
-        for id in self._wanted & self._store.ids():
+        for id in self._wanted & self.source.ids():
             held = self._held.get(id)
             if held is not None and held.outcome.status == "finished":
                 continue
@@ -35,7 +35,7 @@ class Gathered(Store):
                 continue
             self._stamps[id] = stamp
             try:
-                record = self._store.get(id)
+                record = self.source.get(id)
             except StoreError:
                 continue  # listed among the store's problems; looked at again when the file changes
             self._held[id] = replace(record, outcome=replace(record.outcome, curve=(), predictions=""))
@@ -44,20 +44,20 @@ class Gathered(Store):
 
     def _stamp(self, id: str) -> int:
         try:
-            return Path(self._store.place(id)).stat().st_mtime_ns
+            return Path(self.source.place(id)).stat().st_mtime_ns
         except OSError:
             return 0
 
     @property
     def problems(self) -> list[Problem]:
-        return self._store.problems
+        return self.source.problems
 
     def ids(self) -> set[str]:
         return set(self._held)
 
     def get(self, id: str) -> Record:
         if id not in self._held:
-            raise StoreError(f"there is no record {id} in {self._store}")
+            raise StoreError(f"there is no record {id} in {self.source}")
         return self._held[id]
 
     def records(self, ids: Iterable[str] | None = None) -> Iterator[Record]:
@@ -69,10 +69,10 @@ class Gathered(Store):
         raise StoreError(f"the page only reads: the record {record.id} is not written through it")
 
     def place(self, id: str) -> str:
-        return self._store.place(id)
+        return self.source.place(id)
 
     def _read(self, id: str) -> bytes:
         return self.get(id).to_json().encode()
 
     def __str__(self) -> str:
-        return str(self._store)
+        return str(self.source)

@@ -8,19 +8,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import pandas as pd
 
 from palimpsest import __version__
+from palimpsest.analysis.claims import CLAIMS as TEXTS
+from palimpsest.analysis.claims import Finding, overall
 from palimpsest.analysis.table import epochs_table, table
+from palimpsest.analysis.verdicts import judge
 from palimpsest.errors import PalimpsestError
 from palimpsest.execution.plan import Plan, dataset_rows
 from palimpsest.figures import selection
 from palimpsest.figures.names import metric_name, size_name, size_order, task_name
-from palimpsest.figures.registry import DEFAULT_TABLES, table_of
+from palimpsest.figures.registry import table_of
 from palimpsest.figures.schematic import layers_after
 from palimpsest.figures.text_table import TextTable
 from palimpsest.report.gathering import Gathered
@@ -29,6 +30,9 @@ from palimpsest.report.reproduce import study_yaml
 from palimpsest.specs.expansion import Cell
 from palimpsest.specs.study import Study
 from palimpsest.store import Store
+
+CLAIMS = frozenset({"claims", "claims-by-protocol"})
+"""The kinds of tables that are about claims."""
 
 _CONDITIONS = 16  # rows of the schematic, at most, per experiment
 
@@ -46,8 +50,11 @@ class StudyPage:
     def points(self) -> Points:
         return Points.of(self.cells)
 
-    def payload(self) -> dict[str, Any]:
-        """Everything, as it stands now."""
+    def payload(self, judged: bool = True) -> dict[str, Any]:
+        """Everything, as it stands now. `judged` says whether claims are tested too, if the study asks for it.
+
+        That reads all predictions: a page that follows a run does without.
+        """
         frame = table(self.cells, self.gathered)
         records = list(self.gathered.records({cell.trial.identity for cell in self.cells}))
         metrics: dict[str, str] = {}  # task → its own metric
@@ -58,6 +65,8 @@ class StudyPage:
             names |= dict.fromkeys(record.outcome.metrics)
         sizes = sorted(selection.unique(frame["size"]), key=size_order)
         shown = [*((name, metric_name(name)) for name in names), (LOSS, "Validation loss")]
+        blocks = len({point.at.get("block_size") for point in self.points.points} - {None}) > 1
+        tables = self._tables(frame, {d.kind for d in self.study.tables if d.kind not in CLAIMS or judged})
         own = {at["task"]: metrics.get(trial_task) for at, trial_task in self._tasks()}
         return {
             "name": self.study.name,
@@ -70,11 +79,14 @@ class StudyPage:
             "experiments": selection.unique(frame["experiment"]),
             "metrics": [{"name": name, "label": label} for name, label in shown],
             "depth": selection.depth(frame),
-            "points": [where(p.at) | results(p, self.gathered) for p in self.points.points],
+            "points": [where(p.at, blocks) | results(p, self.gathered) for p in self.points.points],
             "failures": failures(self.points.points, self.gathered),
             "newest": newest(self.gathered, self.points),
-            "tables": self._tables(frame),
-            "claims": _claims(self.study, frame),
+            "tables": [found for kind, found in tables if kind not in CLAIMS],
+            "claims": {
+                "verdicts": self._verdicts() if judged and CLAIMS & {kind for kind, _ in tables} else [],
+                "tables": [found for kind, found in tables if kind in CLAIMS],
+            },
             "schematic": _schematic(self.cells, selection.depth(frame)),
             "provenance": _provenance(records),
             "yaml": study_yaml(self.study),
@@ -99,22 +111,33 @@ class StudyPage:
         found = {cell.at["protocol"]: cell.trial.protocol.summary for cell in self.cells}
         return [{"name": name, "summary": summary} for name, summary in found.items()]
 
-    def _tables(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """The study's tables; the summary is left out, because the page makes it from its points."""
+    def _tables(self, frame: pd.DataFrame, kinds: set[str]) -> list[tuple[str, dict[str, Any]]]:
+        """The study's tables of these kinds; the summary is left out, because the page makes it from its points."""
         material: dict[str, Callable[[], Any]] = {
             "epochs": lambda: epochs_table(self.cells, self.gathered),
             "datasets": lambda: dataset_rows(self.study, self.plan.resources.data),
+            "claims": lambda: self._findings,
         }
-        found = []
-        for drawing in self.study.tables or DEFAULT_TABLES:
-            if drawing.kind == "summary":
+        found: list[tuple[str, dict[str, Any]]] = []
+        for drawing in self.study.tables:
+            if drawing.kind == "summary" or drawing.kind not in kinds:
                 continue
-            title = drawing.title or drawing.kind.capitalize()
+            title = {"title": drawing.title or drawing.kind.replace("-", " ").capitalize()}
             try:
-                found.append({"title": title} | _shown(table_of(frame, drawing, **material)))
+                found.append((drawing.kind, title | _shown(table_of(frame, drawing, **material))))
             except PalimpsestError as error:  # nothing finished yet, most likely: the page says what is in the way
-                found.append({"title": title, "columns": [], "rows": [], "right": [], "note": str(error)})
+                found.append((drawing.kind, title | {"columns": [], "rows": [], "right": [], "note": str(error)}))
         return found
+
+    @cached_property
+    def _findings(self) -> list[Finding]:
+        return judge(self.cells, self.gathered.source, self.plan.resources)
+
+    def _verdicts(self) -> list[dict[str, Any]]:
+        return [
+            {"claim": number, "text": TEXTS[number], "protocol": protocol, "verdict": verdict}
+            for (protocol, number), verdict in overall(self._findings).items()
+        ]
 
 
 def study_pages(plan: Plan, gathered: Gathered) -> list[StudyPage]:
@@ -132,14 +155,14 @@ def gather(plan: Plan, store: Store) -> Gathered:
     return gathered
 
 
-def payload(pages: Sequence[StudyPage], store: str, command: str) -> dict[str, Any]:
+def payload(pages: Sequence[StudyPage], store: str, command: str, judged: bool = True) -> dict[str, Any]:
     """The whole page."""
     return {
         "version": __version__,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "store": store,
         "command": command,
-        "studies": [page.payload() for page in pages],
+        "studies": [page.payload(judged) for page in pages],
         "live": None,
     }
 
@@ -147,18 +170,6 @@ def payload(pages: Sequence[StudyPage], store: str, command: str) -> dict[str, A
 def _shown(found: TextTable) -> dict[str, Any]:
     rows = [list(row) for row in found.rows]
     return {"columns": list(found.columns), "rows": rows, "right": sorted(found.right), "note": found.note}
-
-
-def _claims(study: Study, frame: pd.DataFrame) -> list[dict[str, str]]:
-    """The study's claims with their verdicts, where this version can judge claims."""
-    if find_spec("palimpsest.analysis.claims") is None:
-        return []
-    judge = getattr(import_module("palimpsest.analysis.claims"), "judge", None)
-    return [] if judge is None else [_claim(c) for c in judge(study, frame)]
-
-
-def _claim(claim: Any) -> dict[str, str]:
-    return {name: str(getattr(claim, name, "")) for name in ("text", "verdict", "evidence")}
 
 
 def _schematic(cells: Sequence[Cell], depth: int) -> list[dict[str, Any]]:

@@ -88,14 +88,18 @@ def name_of(at: dict[str, Any]) -> str:
     return point_name(dict.fromkeys(POINT) | at)
 
 
-def where(at: dict[str, Any]) -> dict[str, Any]:
-    """What of a point never changes: its coordinates, its place on the axis and its name."""
+def where(at: dict[str, Any], blocks: bool = True) -> dict[str, Any]:
+    """What of a point never changes: its coordinates, its place on the axis and its name.
+
+    `blocks` says whether the size of localized blocks tells lines apart.
+    """
     kind = at["kind"]
     x = at.get(_AXES.get(kind, ""))
     name = name_of(at)
     series = at["series"]
     if kind == "localized":
-        series = " ".join(s for s in (f"{at['mode']}, blocks of {at['block_size']}", series) if s)
+        size = f"blocks of {at['block_size']}" if blocks else ""
+        series = ", ".join(s for s in (at["mode"], size, series) if s)
     found = {"e": at["experiment"], "k": kind, "t": at["task"], "s": at["size"], "p": at["protocol"], "l": series}
     found |= {"x": name if x is None else x, "name": name}
     if kind == "heads":

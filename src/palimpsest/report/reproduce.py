@@ -19,7 +19,9 @@ def study_yaml(study: Study) -> str:
     data["name"] = study.name
     if "protocol" in data:
         data["protocol"] = _protocol(study.protocol.name, study.protocol, data["protocol"])
-    for experiment, given in zip(data["experiments"], study.experiments, strict=True):
+    for number, given in enumerate(study.experiments):
+        experiment = {"kind": None, **data["experiments"][number]}
+        data["experiments"][number] = experiment
         if given.protocol is not None:
             experiment["protocol"] = _protocol(given.protocol.name, given.protocol, experiment["protocol"])
         if "sizes" in experiment:
@@ -28,7 +30,7 @@ def study_yaml(study: Study) -> str:
             table = experiment.get(name)
             if isinstance(table, dict) and set(table) == {"default"}:
                 experiment[name] = table["default"]
-    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100, default_flow_style=None)
 
 
 def _protocol(name: str, protocol: Any, fields: dict[str, Any]) -> Any:

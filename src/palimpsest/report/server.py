@@ -76,7 +76,7 @@ class Watched:
     def payload(self) -> dict[str, Any]:
         """The whole page as it stands."""
         live = {"server": self.server, "version": self.version, "now": self.now}
-        return payload(self.pages, self._place, self._command) | {"live": live}
+        return payload(self.pages, self._place, self._command, judged=False) | {"live": live}
 
     def changes(self, since: int) -> list[dict[str, Any]]:
         """What is different from an earlier version."""

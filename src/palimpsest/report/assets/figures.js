@@ -5,7 +5,7 @@ const palimpsest = {};
 palimpsest.figures = (() => {
   const KINDS = {
     incremental: { title: "How many pretrained layers are needed", x: "Layers preserved (k)" },
-    localized: { title: "Which layers matter", x: "First layer of the block", baselines: true },
+    localized: { title: "Which layers matter", x: "Layers in the block", baselines: true },
     permutation: { title: "Does the order of the layers matter", x: "Permutation", baselines: true, apart: true },
     probing: { title: "What each layer knows: linear probes", x: "Layer probed" },
     heads: { title: "Which attention heads matter", x: "Head", y: "Layer" },
@@ -90,7 +90,8 @@ palimpsest.figures = (() => {
     const values = unique(lines.map((line) => line[colourBy]));
     const others = unique(lines.map((line) => JSON.stringify([line.e, line.p, line.k, colourBy === "l" ? line.s : line.l])));
     lines.forEach((line, i) => {
-      const parts = [several("s") ? label.get(line.s) : "", several("e") ? line.e : "", several("p") ? line.p : "", line.l];
+      const alike = unique(points.filter((p) => p.k === line.k).map((p) => p.e)).length > 1;
+      const parts = [several("s") ? label.get(line.s) : "", alike ? line.e : "", several("p") ? line.p : "", line.l];
       if (line.k === "probing" && figure.key === "incremental") parts.push("probing layer k");
       line.label = parts.filter(Boolean).join(", ") || label.get(line.s);
       const rank = values.indexOf(line[colourBy]);
@@ -98,6 +99,7 @@ palimpsest.figures = (() => {
         JSON.stringify([line.e, line.p, line.k, colourBy === "l" ? line.s : line.l]));
       line.color = colourBy === "s" ? viridis(values.length > 1 ? rank / (values.length - 1) : 0.4, dark)
         : OKABE_ITO[dark ? "dark" : "light"][rank % 7];
+      if (line.k === "probing" && figure.key === "incremental") line.color = OKABE_ITO[dark ? "dark" : "light"][1];
       line.dash = DASHES[(colourBy === "key" ? 0 : other) % DASHES.length];
       line.symbol = SYMBOLS[i % SYMBOLS.length];
     });
@@ -155,8 +157,35 @@ palimpsest.figures = (() => {
     } else if (!figure.names) {
       layout.xaxis.tickformat = "d";
     }
+    if (figure.key === "localized") Object.assign(layout.xaxis, blocks(study, figure));
     if (figure.names) layout.xaxis.type = "category";
-    return { data: [...base, ...data], layout, thinned, empty: !data.length };
+    const cut = bound(layout, [...base, ...data]);
+    return { data: [...base, ...data], layout, thinned, cut, empty: !data.length };
+  }
+
+  // Blocks are named by their layers: 1–3, 2–4, …
+  function blocks(study, figure) {
+    const points = figure.lines.flatMap((line) => line.indexes.map((i) => study.points[i]));
+    const sizes = unique(points.map((p) => p.block));
+    const firsts = unique(points.map((p) => p.x)).sort((a, b) => a - b);
+    if (sizes.length !== 1 || firsts.length > 16) return { title: { text: "First layer of the block", font: { size: 13 }, standoff: 8 } };
+    return { tickvals: firsts, ticktext: firsts.map((f) => (sizes[0] === 1 ? `${f}` : `${f}–${f + sizes[0] - 1}`)) };
+  }
+
+  // Intervals of two or three trials can be huge: the means decide the frame, and bars may run out of it.
+  function bound(layout, data) {
+    const means = data.flatMap((d) => d.y);
+    if (!means.length) return false;
+    const [low, high] = [Math.min(...means), Math.max(...means)];
+    const room = Math.max(high - low, 0.02) * 0.6;
+    const bars = data.filter((d) => d.error_y);
+    const ends = [Math.min(low, ...bars.flatMap((d) => d.y.map((y, i) => y - d.error_y.arrayminus[i]))),
+      Math.max(high, ...bars.flatMap((d) => d.y.map((y, i) => y + d.error_y.array[i])))];
+    const cut = ends[0] < low - room || ends[1] > high + room;
+    const range = [Math.max(ends[0], low - room), Math.min(ends[1], high + room)];
+    const edge = 0.06 * (range[1] - range[0] || 0.1);
+    layout.yaxis.range = [range[0] - edge, range[1] + edge];
+    return cut;
   }
 
   // Every trial by itself, a little to the side so that equal scores can be told apart.

@@ -268,9 +268,12 @@ palimpsest.page = (() => {
     if (!plotly || !panel.near || !panel.stale) return;
     panel.stale = false;
     const made = panel.make();
-    panel.note.textContent = made.empty ? "Nothing is finished here yet." : made.thinned > 1 ? `One of ${made.thinned} trials is shown.` : "";
-    Plotly.react(panel.plot, made.data, made.layout, CONFIG);
+    const notes = [made.thinned > 1 ? `One of ${made.thinned} trials is shown.` : "", made.cut ? "Some bars are longer than the frame." : ""];
+    panel.note.textContent = made.empty ? "Nothing is finished here yet." : notes.filter(Boolean).join(" ");
+    panel.plot.classList.toggle("empty", made.empty);
     panel.made = made;
+    if (made.empty) return;
+    Plotly.react(panel.plot, made.data, made.layout, CONFIG);
     if (!panel.clicks) panel.clicks = panel.plot.on("plotly_click", (e) => { const i = e.points[0].customdata; if (typeof i === "number") showPoint(i); });
   }
   function listen(panel) {
@@ -370,9 +373,12 @@ palimpsest.page = (() => {
     if (rows.length > 1500) holder.append(h("p", { class: "note" }, "The first 1,500 are shown; the CSV has all of them."));
     fill($("summary-table"), holder);
   }
+  function oneTable(t) {
+    return [h("h3", {}, t.title), t.rows.length ? tableOf(t.columns, t.rows, { right: t.right, label: t.title, tall: t.rows.length > 20 }) : null,
+      ...t.note.split("\n").filter(Boolean).map((line) => h("p", { class: "note" }, line))];
+  }
   function renderTables() {
-    fill($("other-tables"), ...study.tables.flatMap((t) => [h("h3", {}, t.title), t.rows.length ? tableOf(t.columns, t.rows, { right: t.right, label: t.title }) : null,
-      t.note ? h("p", { class: "note" }, t.note) : null]));
+    fill($("other-tables"), ...study.tables.flatMap(oneTable));
     fill($("downloads"),
       h("button", { type: "button", id: "csv-trials", on: { click: () => save("trials.csv", trialsCsv()) } }, "Trials as CSV"),
       h("button", { type: "button", id: "csv-points", on: { click: () => save("points.csv", pointsCsv()) } }, "Means as CSV"),
@@ -401,11 +407,16 @@ palimpsest.page = (() => {
 
   // The rest ------------------------------------------------------------------------------------------------------
   function renderClaims() {
-    $("claims").hidden = !study.claims.length;
-    fill($("claims-list"), ...study.claims.map((c) => h("div", { class: "claim" }, h("p", {}, h("span", { class: "verdict" }, c.verdict), " ", c.text), h("p", { class: "note" }, c.evidence))));
+    const { verdicts, tables } = study.claims;
+    $("claims").hidden = !verdicts.length && !tables.length;
+    const many = figures.unique(verdicts.map((v) => v.protocol)).length > 1;
+    fill($("claims-list"), ...verdicts.map((v) => h("div", { class: "claim" },
+      h("p", {}, h("span", { class: `verdict ${v.verdict.split(" ")[0]}` }, v.verdict), ` ${v.claim}. ${v.text}`), many ? h("p", { class: "note" }, `protocol ${v.protocol}`) : null)),
+      ...tables.map(oneTable).flat());
   }
   function renderSchematic() {
     $("interventions").hidden = !study.schematic.length;
+    $("removed").hidden = !study.schematic.some((panel) => panel.rows.some((r) => r.layers.includes(null)));
     fill($("schematic"), h("div", { class: "boxes" }, ...study.schematic.map((panel) => {
       const left = 8 + 6.2 * Math.max(...panel.rows.map((r) => Math.min(r.name.length, 34)));
       const depth = Math.max(...panel.rows.map((r) => r.layers.length));
@@ -419,7 +430,7 @@ palimpsest.page = (() => {
           picture.append(svg("rect", { x: left + 18 * x, y: 16 * y + 1, width: 16, height: 13, rx: 2, class: `box ${looks}` }));
           if (!layer) return;
           const [source, fresh, heads] = layer;
-          if (heads.length) picture.append(svg("rect", { x: left + 18 * x, y: 16 * y + 1, width: 16, height: 8, class: "box fresh" }));
+          if (heads.length) picture.append(svg("rect", { x: left + 18 * x + 2, y: 16 * y + 2, width: 12, height: 11, rx: 1, class: "box fresh" }));
           const text = heads.join(",") || (moved && !fresh ? String(source) : "");
           if (text) picture.append(svg("text", { x: left + 18 * x + 8, y: 16 * y + 11, class: `box-text${fresh || heads.length ? " on-fresh" : ""}` }, text));
         });
@@ -497,6 +508,10 @@ palimpsest.page = (() => {
         ...payload.studies.map((s, i) => h("option", { value: i }, s.title)))));
     }
     if (payload.live) $("live").hidden = false;
+    else { // nothing moves in a report: what is missing is told after what is there
+      $("progress-title").textContent = "What is missing";
+      $("tables").after($("progress"));
+    }
     render();
   }
 
