@@ -22,7 +22,7 @@ def real_data() -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory, tiny_tokenizer: PreTrainedTokenizerBase) -> Path:
-    """A checkpoint directory with a random BERT: 3 layers, 2 heads, hidden size 16, 40 positions. Nobody writes to it."""
+    """A checkpoint directory with a random BERT: 3 layers, 2 heads, hidden size 16, 40 positions."""
     from families import save
 
     return save(tmp_path_factory.mktemp("checkpoints") / "tiny", "bert", tiny_tokenizer)
