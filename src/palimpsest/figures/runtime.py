@@ -42,7 +42,7 @@ def runtime(table: pd.DataFrame) -> TextTable:
     ]  # fmt: skip
     shown.append(
         ["in all", _count(int(data["trials"].sum()), int(data["planned"].sum())), f"{data['steps'].sum():,}",
-         duration(data["hours"].sum()), duration(both["published_hours"].sum()) if len(both) else "–"]
+         duration(data["hours"].sum()), f"{duration(both['published_hours'].sum())} of a GPU" if len(both) else "–"]
     )  # fmt: skip
     note = f"Published: {account.source}."
     missing = selection.missing_note(table)

@@ -121,6 +121,9 @@ def _panel(ax: Axes, conditions: Sequence[dict[Any, Any]], depth: int) -> None:
                 ink = "#222222" if heads or reinitialized else "white"
                 ax.text(place, row, text, ha="center", va="center", fontsize=5.5, color=ink)
     ax.set(xlim=(0.4, depth + 0.6), xlabel="Layer")
+    ax.xaxis.tick_top()  # panels with fewer rows end higher than their neighbours
+    ax.xaxis.set_label_position("top")
+    ax.xaxis.label.set_fontsize(7)
     ax.set_xticks(range(1, depth + 1) if depth <= 14 else range(1, depth + 1, 1 + depth // 12))
     ax.set_yticks(range(len(conditions)), [style.literal(_row_name(c)) for c in conditions])
     ax.tick_params(length=0, labelsize=7)
