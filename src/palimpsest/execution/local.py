@@ -10,6 +10,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from palimpsest.errors import PalimpsestError, TrainingError
@@ -104,7 +105,8 @@ def _lost(worker: _Worker, how: str, waiting: deque[tuple[Job, int]], emit: Emit
     half = -(-len(left) // 2)
     for part in (left[:half], left[half:]):
         if part:
-            waiting.append((Job(part, worker.job.steps * len(part) // len(worker.job.trials)), worker.attempt + 1))
+            steps = worker.job.steps * len(part) // len(worker.job.trials)
+            waiting.append((replace(worker.job, trials=part, steps=steps), worker.attempt + 1))
 
 
 class _Worker:
@@ -162,4 +164,9 @@ def _serve(pipe: Any, resources: Resources, place: str, device: str, engine: Eng
     except PalimpsestError as error:
         pipe.send(error)
     except Exception as error:
-        pipe.send(TrainingError(f"{type(error).__name__}: {error}\n{traceback.format_exc()}"))
+        report = TrainingError(
+            f"a worker process failed: {type(error).__name__}: {error}. This is a bug in Palimpsest; --debug shows "
+            "where. Finished trials are in the store."
+        )
+        report.add_note(traceback.format_exc())
+        pipe.send(report)

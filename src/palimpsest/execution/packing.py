@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from palimpsest.execution.plan import Plan, steps_of
+from palimpsest.execution.plan import Plan
+from palimpsest.specs.intervention import DeleteLayers, deleted
 from palimpsest.specs.protocol import Protocol
 from palimpsest.specs.trial import Trial
 
@@ -25,6 +26,8 @@ class Job:
     trials: tuple[Trial, ...]
     steps: int
     ahead: int = 0  # trial-steps of the jobs of the same key that come later
+    keep: frozenset[str] = frozenset()  # trials whose final weights others start from
+    again: frozenset[str] = frozenset()  # trials that are finished, but whose weights are needed
 
     @property
     def probing(self) -> bool:
@@ -35,7 +38,11 @@ def pack_key(trial: Trial) -> tuple[Any, ...]:
     """Trials with equal keys can be stacked."""
     protocol: Protocol = trial.protocol
     shared = tuple(getattr(protocol, field) for field in _SHARED)
-    return (trial.encoder, trial.weights, trial.task, trial.data, trial.method, *shared)
+    # Trials that lost the same number of layers have one architecture; what their ancestors lost, one encoder.
+    lost = tuple(i.layers for a in trial.ancestors for i in a.interventions if isinstance(i, DeleteLayers))
+    beside = tuple(companion.identity for companion in trial.alongside)
+    architecture = (deleted(trial.interventions), lost, beside)
+    return (trial.encoder, trial.weights, trial.task, trial.data, trial.method, *architecture, *shared)
 
 
 def pack(plan: Plan, trials: Sequence[Trial], largest: int, workers: int = 1) -> list[Job]:
@@ -64,4 +71,4 @@ def pack(plan: Plan, trials: Sequence[Trial], largest: int, workers: int = 1) ->
 
 
 def _steps(plan: Plan, trial: Trial) -> int:
-    return steps_of(trial, plan.rows[trial.task, trial.data])
+    return plan.steps([trial])

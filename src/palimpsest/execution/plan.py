@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from palimpsest.encoders.identity import identify as identify_encoder
-from palimpsest.errors import SpecError
+from palimpsest.errors import DataError, SpecError
 from palimpsest.specs.expansion import Cell, EncoderIdentity, TaskIdentity, expand, left_out
 from palimpsest.specs.study import Study
 from palimpsest.specs.task_file import TaskFile
@@ -65,8 +65,8 @@ class Plan:
 
     @cached_property
     def trials(self) -> dict[str, Trial]:
-        """The distinct trials, by identity, in the order of the studies."""
-        return {cell.trial.identity: cell.trial for cell in self.cells}
+        """The distinct trials, by identity, in the order of the studies; before each, those that it comes after."""
+        return {t.identity: t for cell in self.cells for t in (*cell.trial.ancestors, cell.trial)}
 
     def missing(self, retry_failed: bool = False, shard: Shard | None = None) -> list[Trial]:
         """The trials that have to be run (by this shard)."""
@@ -79,7 +79,12 @@ class Plan:
 
     def steps(self, trials: Sequence[Trial]) -> int:
         """Optimiser steps of these trials; for probes, which may stop early, the most that they can take."""
-        return sum(steps_of(t, self.rows[t.task, t.data]) for t in trials)
+        return sum(steps_of(t, self.rows[t.task, t.data]) + self._beside(t) for t in trials)
+
+    def _beside(self, trial: Trial) -> int:
+        """Steps on the batches of interleaved tasks."""
+        others = (trial.model_copy(update={"task": c.task, "data": c.data, "size": c.size}) for c in trial.alongside)
+        return sum(steps_of(t, self.rows[t.task, t.data]) for t in others)
 
     def count(self, status: Status) -> int:
         return sum(s == status for s in self.statuses.values())
@@ -97,6 +102,8 @@ def steps_of(trial: Trial, rows: int) -> int:
 
 def make_plan(studies: Sequence[Study], store: Store | None, data: Path | None = None) -> Plan:
     """Expand studies on their encoders and look up what is finished."""
+    if data is not None and not data.is_dir():
+        raise DataError(f"{data}: no such directory. --data names the one that holds GLUE's folders or SQuAD's.")
     cells: list[Cell] = []
     encoders: dict[tuple[str, str | None], str] = {}
     tasks: dict[tuple[str, str | None], str | TaskFile] = {}
@@ -121,7 +128,7 @@ def make_plan(studies: Sequence[Study], store: Store | None, data: Path | None =
         skipped |= dict.fromkeys(left_out(study, identities))
     for cell in cells:  # a size that cannot be had is said now, not after hours of work
         count(rows[cell.trial.task, cell.trial.data], cell.trial.size, cell.trial.task)
-    ids = {cell.trial.identity for cell in cells}
+    ids = {t.identity for cell in cells for t in (*cell.trial.ancestors, cell.trial)}
     statuses = store.statuses(ids) if store is not None else {}
     return Plan(tuple(studies), cells, Resources(encoders, tasks, data), rows, statuses, tuple(skipped))
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from palimpsest.encoders.loading import Encoder
-from palimpsest.errors import PalimpsestError, TrainingError
+from palimpsest.errors import PalimpsestError, StoreError, TrainingError
 from palimpsest.execution.executor import DEVICE_PACK, HOST_PACK, Executor, Work
 from palimpsest.execution.packing import Job
 from palimpsest.execution.worker import Emit, Engine, Event, execute, gather
@@ -184,6 +184,12 @@ class RelayStore(Store):
 
     def place(self, id: str) -> str:
         return f"{id} with the driver"
+
+    def keep_weights(self, id: str, content: bytes) -> None:
+        raise StoreError(
+            f"a worker cannot keep the weights of {id} ({len(content) / 1e6:.0f} MB), which other trials start from: "
+            "it does not reach the store. Use a directory that all machines share, or a URL"
+        )
 
     def _read(self, id: str) -> bytes:
         raise KeyError(id)

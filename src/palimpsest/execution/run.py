@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from palimpsest.errors import SpecError, UnknownName
 from palimpsest.execution.heartbeat import Heartbeat
 from palimpsest.execution.packing import pack
 from palimpsest.execution.plan import Plan, Shard
+from palimpsest.execution.waves import release, waves
 from palimpsest.store import Store
 
 if TYPE_CHECKING:
     from palimpsest.execution.executor import Executor, Work
     from palimpsest.execution.worker import Engine, Event
-
-EXECUTORS = ("local", "ray")
-
 
 def run_plan(
     plan: Plan,
@@ -40,14 +39,16 @@ def run_plan(
     """
     from palimpsest.execution.executor import Work
 
+    release(plan, store)
     trials = plan.missing(retry_failed, shard)[:limit]
     if not trials:
         return
     work = Work(plan.resources, store, place, device, engine, pack_timeout)
-    chosen = _executor(executor, work, processes, address, worker_cores)
-    jobs = pack(plan, trials, chosen.largest, chosen.workers)
     with Heartbeat(store, plan, trials) as beat:
-        chosen.run(jobs, beat.watch(emit))
+        for wave in waves(plan, trials, store):
+            chosen = _executor(executor, work, processes, address, worker_cores)
+            jobs = pack(plan, wave.trials, chosen.largest, chosen.workers)
+            chosen.run([replace(job, keep=wave.keep, again=wave.again) for job in jobs], beat.watch(emit))
 
 
 def _executor(name: str, work: Work, processes: int | None, address: str | None, worker_cores: int) -> Executor:
@@ -65,4 +66,4 @@ def _executor(name: str, work: Work, processes: int | None, address: str | None,
                 "--processes is for --executor local; Ray decides how many workers fit (see --worker-cores)"
             )
         return RayExecutor(work, address, worker_cores)
-    raise UnknownName("executor", name, EXECUTORS)
+    raise UnknownName("executor", name, ("local", "ray"))

@@ -1,8 +1,8 @@
-"""The order of trials that come after one another: parents first, and their weights for as long as a child needs them."""
+"""The order of trials that come after one another: parents first, their weights kept while a child needs them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from palimpsest.execution.plan import Plan
@@ -20,10 +20,10 @@ class Wave:
 
 
 def waves(plan: Plan, missing: Sequence[Trial], store: Store) -> Iterator[Wave]:
-    """Cut the missing trials into waves, each of which needs weights of earlier ones only.
+    """Cut the missing trials into waves, each of which starts from weights of earlier ones only.
 
-    A finished parent whose weights are gone is run again; its record stays as it is. Weights are let go when the wave
-    has ended after which no trial of the plan needs them: whoever takes the next wave says that this one has ended.
+    A finished parent whose weights are gone is run again; its record stays as it is. To ask for the next wave is to say
+    that the last one has ended: weights that no missing trial of the plan needs any more are then let go.
     """
     work = {trial.identity: trial for trial in missing}
     waiting = list(missing)
@@ -32,19 +32,27 @@ def waves(plan: Plan, missing: Sequence[Trial], store: Store) -> Iterator[Wave]:
         if parent is not None and parent.identity not in work and not store.has_weights(parent.identity):
             work[parent.identity] = parent
             waiting.append(parent)
-    parents = frozenset(t.after.identity for t in work.values() if t.after is not None)
+    parents = _parents(work.values())
     again = frozenset(id for id in work if plan.statuses.get(id) == "finished")
-    needed = {t.identity: t.after.identity for t in plan.missing(retry_failed=True) if t.after is not None}
-    needed |= {id: work[id].after.identity for id in again if work[id].after is not None}  # type: ignore[union-attr]
+    # Another machine's shard, or a later run, may need weights too: all that is missing counts.
+    left = {trial.identity: trial for trial in (*plan.missing(), *work.values())}
     depths: dict[int, list[Trial]] = {}
     for trial in work.values():
         depths.setdefault(sum(a.identity in work for a in trial.ancestors), []).append(trial)
     for depth in sorted(depths):
-        wave = depths[depth]
-        ids = frozenset(t.identity for t in wave)
-        yield Wave(wave, ids & parents, ids & again)
-        for trial in wave:
-            needed.pop(trial.identity, None)
-        for parent_id in parents.difference(needed.values()):
-            if parent_id not in {t.identity for d in depths if d > depth for t in depths[d]}:
-                store.drop_weights(parent_id)
+        ids = frozenset(trial.identity for trial in depths[depth])
+        yield Wave(depths[depth], ids & parents, ids & again)
+        for id in ids:
+            del left[id]
+        for id in parents - _parents(left.values()) - left.keys():
+            store.drop_weights(id)
+
+
+def release(plan: Plan, store: Store) -> None:
+    """Let go of weights that are kept for trials of this plan which have all ended, perhaps on another machine."""
+    for id in _parents(plan.trials.values()) - _parents(plan.missing()):
+        store.drop_weights(id)
+
+
+def _parents(trials: Iterable[Trial]) -> frozenset[str]:
+    return frozenset(trial.after.identity for trial in trials if trial.after is not None)

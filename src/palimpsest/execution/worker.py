@@ -5,23 +5,26 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from safetensors.torch import load as load_weights
+from safetensors.torch import save
 
 from palimpsest import __version__
-from palimpsest.encoders.loading import Encoder, load
+from palimpsest.encoders.loading import Encoder, State, load, without
 from palimpsest.errors import TrainingError
 from palimpsest.execution.packing import Job
 from palimpsest.execution.plan import Resources
+from palimpsest.specs.intervention import DeleteLayers
 from palimpsest.specs.trial import Trial
 from palimpsest.store import Record, Store
 from palimpsest.tasks.registry import load as load_task
-from palimpsest.training import probing, reference, stacked
+from palimpsest.training import interleaved, probing, reference, stacked
 from palimpsest.training.data import Data, prepare_data
 from palimpsest.training.evaluation import OnLosses, coarse_curves
 from palimpsest.training.outcome import Outcome
@@ -61,9 +64,13 @@ def pick_device(name: str) -> str:
 
 def gather(job: Job, resources: Resources) -> tuple[Encoder, Data]:
     """What a job's trials are trained with; loaded and tokenised once in a process."""
-    encoder = load(resources.encoder_of(job.trials[0]))
-    task = load_task(resources.task_of(job.trials[0]), resources.data)
-    return encoder, prepare_data(task, encoder, job.trials[0].protocol)
+    first = job.trials[0]
+    encoder = load(resources.encoder_of(first))
+    task = load_task(resources.task_of(first), resources.data)
+    beside = (load_task(resources.tasks[c.task, c.data], resources.data) for c in first.alongside)
+    others = tuple(prepare_data(other, encoder, first.protocol) for other in beside)
+    data = prepare_data(task, encoder, first.protocol)
+    return encoder, replace(data, beside=others) if others else data
 
 
 def execute(job: Job, encoder: Encoder, data: Data, store: Store, device: str, engine: Engine, emit: Emit) -> None:
@@ -72,7 +79,9 @@ def execute(job: Job, encoder: Encoder, data: Data, store: Store, device: str, e
     Trials that somebody else has finished in the meantime are not run again.
     """
     finished = {
-        r.id: r.outcome for r in store.records(t.identity for t in job.trials) if r.outcome.status == "finished"
+        r.id: r.outcome
+        for r in store.records(t.identity for t in job.trials if t.identity not in job.again)
+        if r.outcome.status == "finished"
     }
     for trial in job.trials:
         if trial.identity in finished:
@@ -80,7 +89,7 @@ def execute(job: Job, encoder: Encoder, data: Data, store: Store, device: str, e
     left = [trial for trial in job.trials if trial.identity not in finished]
     if not left:
         return
-    prepared = [Prepared(trial, data.task, encoder) for trial in left]
+    prepared = [_prepare(trial, job, encoder, data, store) for trial in left]
     pending = {p.trial.identity: p for p in prepared}
     begin, last = time.monotonic(), [time.monotonic(), 0.0]
     emit(Event("begin", trials=tuple(left)))
@@ -90,7 +99,8 @@ def execute(job: Job, encoder: Encoder, data: Data, store: Store, device: str, e
         seconds = (time.monotonic() - begin) / len(prepared)  # a pack's time is shared by its trials
         store.put(Record(p.trial, outcome, provenance(device, engine, encoder, len(prepared), seconds)))
         pending.pop(p.trial.identity, None)
-        emit(Event("trial", trial=p.trial, outcome=outcome))
+        if p.trial.identity not in job.again:
+            emit(Event("trial", trial=p.trial, outcome=outcome))
 
     def step(_: int, running: int) -> None:
         last[1] += running
@@ -99,8 +109,16 @@ def execute(job: Job, encoder: Encoder, data: Data, store: Store, device: str, e
             last[:] = [time.monotonic(), 0.0]
 
     try:
+        for p in [p for p in prepared if p.trial.after is not None and p.start is None]:
+            finish(p, _orphan(p, store))
+            prepared.remove(p)
+        if not prepared:
+            return
         if job.probing:
             probing.train(prepared, data, device, step, finish)
+        elif data.beside:
+            for p in prepared:
+                finish(p, interleaved.train(p, data, device, lambda n: step(n, 1), look.at([p])))
         elif engine == "reference":
             for p in prepared:
                 finish(p, reference.train(p, data, device, lambda n: step(n, 1), look.at([p])))
@@ -108,6 +126,36 @@ def execute(job: Job, encoder: Encoder, data: Data, store: Store, device: str, e
             _stacked(prepared, pending, data, device, step, finish, look, emit, job.ahead)
     finally:
         emit(Event("steps", steps=int(last[1])))
+
+
+def _prepare(trial: Trial, job: Job, encoder: Encoder, data: Data, store: Store) -> Prepared:
+    """A trial with the weights that it starts from, and where its own go if others start from them."""
+    for ancestor in trial.ancestors:
+        for intervention in ancestor.interventions:
+            if isinstance(intervention, DeleteLayers):
+                encoder = without(encoder, intervention.layers)
+
+    def keep(state: State) -> None:
+        store.keep_weights(trial.identity, save({name: w.contiguous().cpu() for name, w in state.items()}))
+
+    start = None
+    if trial.after is not None and (content := store.weights(trial.after.identity)) is not None:
+        start = load_weights(content)
+    return Prepared(trial, data.task, encoder, start, keep if trial.identity in job.keep else None)
+
+
+def _orphan(prepared: Prepared, store: Store) -> Outcome:
+    """What becomes of a trial whose parent left no weights."""
+    parent = prepared.trial.after
+    assert parent is not None
+    for record in store.records([parent.identity]):
+        if record.outcome.status == "failed":
+            reason = f"the trial before it ({parent.task}, {parent.identity}) failed: {record.outcome.reason}"
+            return Outcome("failed", reason, prepared.task.metrics[0])
+    raise TrainingError(
+        f"the weights of {parent.identity} ({parent.task}), which {prepared.task.name} starts from, are gone from "
+        f"{store}: has another run let go of them? The same command runs that trial again"
+    )
 
 
 class _Look:

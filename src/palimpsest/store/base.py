@@ -40,6 +40,7 @@ class Store(ABC):
 
     def __init__(self) -> None:
         self._problems: dict[str, Problem] = {}
+        self._weights_kept: dict[str, bytes] = {}
 
     @abstractmethod
     def ids(self) -> set[str]:
@@ -58,18 +59,22 @@ class Store(ABC):
         """What is stored under this identity; KeyError when there is nothing, StoreError when it cannot be read."""
 
     def keep_weights(self, id: str, content: bytes) -> None:
-        """Keep a trial's final weights, for as long as trials that come after it need them. Appears whole or not at all."""
-        raise StoreError(f"{self} cannot keep the weights that trials which come after others start from")
+        """Keep a trial's final weights, for as long as trials that come after it need them.
+
+        They appear whole or not at all. An implementation that keeps them nowhere keeps them in this process.
+        """
+        self._weights_kept[id] = content
 
     def weights(self, id: str) -> bytes | None:
         """The weights kept under this identity, or None."""
-        return None
+        return self._weights_kept.get(id)
 
     def has_weights(self, id: str) -> bool:
-        return False
+        return id in self._weights_kept
 
     def drop_weights(self, id: str) -> None:
         """Let go of weights that nobody needs any more; nothing happens where there are none."""
+        self._weights_kept.pop(id, None)
 
     @property
     def problems(self) -> list[Problem]:

@@ -26,6 +26,7 @@ class Data:
     validation: Encoded
     pad_id: int
     positions: int | None = None  # how long an input the encoder can take; None for no limit
+    beside: tuple[Data, ...] = ()  # tasks whose batches are interleaved with this one's
 
     @property
     def window_owners(self) -> npt.NDArray[np.int64] | None:

@@ -35,7 +35,7 @@ def train(
     on_losses: OnLosses | None = None,
 ) -> Outcome:
     """Finetune one trial from its first step to its last."""
-    protocol, task, anatomy = prepared.protocol, prepared.task, prepared.encoder.anatomy
+    protocol, task = prepared.protocol, prepared.task
     network = Network(prepared.body, task.kind, prepared.outputs, protocol)
     network.load_state_dict(prepared.initial_state())
     network.to(device)
@@ -44,7 +44,7 @@ def train(
     rows = prepared.training_rows(data.window_owners)
     steps, stretch = len(rows), prepared.evaluated_every(len(rows))
     rates, keys = prepared.rates(steps), torch.as_tensor(prepared.dropout_keys(steps), device=device)
-    optimizer = _optimizer(network, prepared, anatomy)
+    optimizer = optimizer_of(network, prepared)
 
     train_losses = np.zeros(steps)
     evaluations: list[Evaluation] = []
@@ -92,8 +92,9 @@ def train(
     )
 
 
-def _optimizer(network: Network, prepared: Prepared, anatomy: Any) -> torch.optim.Optimizer:
-    p = prepared.protocol
+def optimizer_of(network: Network, prepared: Prepared) -> torch.optim.Optimizer:
+    """The protocol's optimiser; a group's `factor` is what its layers' learning rate is multiplied with."""
+    p, anatomy = prepared.protocol, prepared.encoder.anatomy
     layer_rates = prepared.layer_rates()
     groups: dict[float, list[torch.nn.Parameter]] = {}
     for name, parameter in network.named_parameters():
