@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from palimpsest.errors import MissingStore, NothingFinished, PalimpsestError, SpecError, UnknownName
+from palimpsest.paths import file_name
 
 if TYPE_CHECKING:
     from palimpsest.execution.plan import Plan
@@ -30,7 +31,9 @@ app = typer.Typer(
 StudyArg = Annotated[
     str, typer.Argument(metavar="STUDY", help="A shipped study (see `palimpsest studies`) or a YAML file.")
 ]
-StoreOpt = Annotated[str, typer.Option("--store", metavar="DIR", help="Where results are kept.")]
+StoreOpt = Annotated[
+    str, typer.Option("--store", metavar="DIR_OR_URL", help="Where results are kept: a directory, s3://…, …")
+]
 DataOpt = Annotated[
     Path | None,
     typer.Option("--data", metavar="DIR", help="Directory with GLUE's TSV or SQuAD's JSON files; without it, the hub."),
@@ -47,6 +50,7 @@ PublishedOpt = Annotated[bool, typer.Option("--published", help="Lay published n
 OutOpt = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the files go.")]
 DEFAULT_STORE = "palimpsest-store"
 DEVICES, ENGINES, FORMATS = ("auto", "cpu", "cuda"), ("stacked", "reference"), ("csv", "parquet")
+EXECUTORS = ("local", "ray")
 
 
 def main() -> None:
@@ -164,12 +168,35 @@ def run(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Also run the trials that failed before.")
     ] = False,
+    shard: Annotated[
+        str | None, typer.Option("--shard", metavar="I/N", help="Only part I of N of the trials, for job arrays.")
+    ] = None,
+    executor: Annotated[
+        str, typer.Option("--executor", metavar="local|ray", help="This machine, or a Ray cluster.")
+    ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option("--address", metavar="HOST:PORT", help="Of the Ray cluster; by default this machine's."),
+    ] = None,
+    worker_cores: Annotated[
+        int, typer.Option("--worker-cores", min=1, help="CPU cores of each Ray worker that has no GPU.")
+    ] = 1,
+    pack_timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--pack-timeout", min=1, metavar="SECONDS", help="Take a worker that is longer at a pack for lost."
+        ),
+    ] = None,
 ) -> None:
     """Run what is missing of a study. Stop it with Ctrl-C at any time; the same command goes on from there."""
     _check_choice("device", device, DEVICES)
     _check_choice("engine", engine, ENGINES)
+    _check_choice("executor", executor, EXECUTORS)
     made = _plan(study, _open_if_there(store), data, model, set_)
-    _run(made, store, device, engine, processes, limit, retry_failed)
+    _run(
+        made, store, device, engine, retry_failed, limit, shard, processes=processes, executor=executor,
+        address=address, worker_cores=worker_cores, pack_timeout=pack_timeout,
+    )  # fmt: skip
     again = (
         "".join(f" --set {s}" for s in set_ or [])
         + (f" --model {model}" if model else "")
@@ -510,7 +537,7 @@ def demo(
     store = out / "store"
     place = open_store(store, create=True)
     made = _plan(name, place, None, None, None)
-    _run(made, str(store), device, "stacked", None, None, False)
+    _run(made, str(store), device, "stacked")
     for one, frame, material in _parts(made, place):
         typer.echo("")
         typer.echo(describe_incremental(frame))
@@ -599,7 +626,7 @@ def _warn_of_problems(store: Store) -> None:
 
 def _folder(out: Path, study: Study, made: Plan) -> Path:
     """Several studies draw into folders of their own."""
-    return out / study.name if len(made.studies) > 1 else out
+    return out / file_name(study.name) if len(made.studies) > 1 else out
 
 
 def _run(
@@ -607,10 +634,12 @@ def _run(
     place: str,
     device: str,
     engine: str,
-    processes: int | None,
-    limit: int | None,
-    retry: bool,
+    retry_failed: bool = False,
+    limit: int | None = None,
+    shard: str | None = None,
+    **where: Any,
 ) -> None:
+    from palimpsest.execution.plan import Shard
     from palimpsest.execution.progress import Display
     from palimpsest.execution.run import run_plan
     from palimpsest.figures.registry import check
@@ -618,19 +647,26 @@ def _run(
 
     for study in made.studies:
         check(study)
-    if device == "cuda":  # torch takes seconds to import; where it may be needed later anyway, the bar is shown first
+    if (
+        device == "cuda" and where.get("executor") != "ray"
+    ):  # torch takes seconds to import; where it may be needed later anyway, the bar is shown first
         from palimpsest.execution.worker import pick_device
 
         pick_device(device)
     store = open_store(place, create=True)
-    missing = made.missing(retry)[:limit]
+    part = Shard.parse(shard) if shard else None
+    missing = made.missing(retry_failed, part)[:limit]
     console = _console()
     if not missing:
-        console.print(f"Nothing to run: all {len(made.trials):,} trials are in {_escape(place)}.")
+        which = f"of shard {shard}" if shard else f"{len(made.trials):,}"
+        console.print(f"Nothing to run: all {which} trials are in {_escape(place)}.")
         return
     with Display(console, missing, made) as display:
         try:
-            run_plan(made, store, place, display.show, device, engine, processes, limit, retry)  # type: ignore[arg-type]
+            run_plan(
+                made, store, place, display.show, device, engine,  # type: ignore[arg-type]
+                limit=limit, retry_failed=retry_failed, shard=part, **where,
+            )  # fmt: skip
         except KeyboardInterrupt:
             display.stop()
             console.print(

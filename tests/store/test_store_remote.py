@@ -142,6 +142,20 @@ def test_damaged_and_foreign_objects(store: Store, record: Callable[..., Record]
     assert sorted(system.cat_file(p) for p in system.find(root)) == sorted([b"", torn, foreign])
 
 
+def test_weights_are_kept_while_they_are_needed(store: Store, record: Callable[..., Record]) -> None:
+    id = record().id
+    assert not store.has_weights(id)
+    assert store.weights(id) is None
+    store.keep_weights(id, b"first")
+    store.keep_weights(id, b"second")
+    assert store.has_weights(id)
+    assert store.weights(id) == b"second"
+    for _ in range(2):
+        store.drop_weights(id)
+        assert store.weights(id) is None
+    assert store.ids() == set()
+
+
 def test_a_store_that_was_removed(store: Store, record: Callable[..., Record]) -> None:
     system, path = _raw(str(store))
     system.rm(path, recursive=True)
