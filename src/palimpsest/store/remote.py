@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -86,28 +86,6 @@ class RemoteStore(Store):
     def _path(self, id: str) -> str:
         return f"{self._root}/trials/{id[:2]}/{id}.json"
 
-    def _weights(self, id: str) -> str:
-        return f"{self._root}/weights/{id}.safetensors"
-
-    def keep_weights(self, id: str, content: bytes) -> None:
-        with self._reporting("write to"):
-            self._fs.pipe_file(self._weights(id), content)
-
-    def weights(self, id: str) -> bytes | None:
-        with self._reporting("read"):
-            try:
-                return bytes(self._fs.cat_file(self._weights(id)))
-            except FileNotFoundError:
-                return None
-
-    def has_weights(self, id: str) -> bool:
-        with self._reporting("read"):
-            return bool(self._fs.exists(self._weights(id)))
-
-    def drop_weights(self, id: str) -> None:
-        with self._reporting("write to"), suppress(FileNotFoundError):
-            self._fs.rm_file(self._weights(id))
-
     def ids(self) -> set[str]:
         found = set()
         with self._reporting("read"):
@@ -150,29 +128,6 @@ class RemoteStore(Store):
                 self._fs.pipe_file(path, text, mode="create")
             except FileExistsError:
                 self._replace(record, path, text)
-
-    def _weights(self, id: str) -> str:
-        return f"{self._root}/weights/{id}.safetensors"
-
-    def keep_weights(self, id: str, content: bytes) -> None:
-        with self._reporting("write to"):
-            self._fs.pipe_file(self._weights(id), content)
-
-    def weights(self, id: str) -> bytes | None:
-        with self._reporting("read"):
-            try:
-                return bytes(self._fs.cat_file(self._weights(id)))
-            except FileNotFoundError:
-                return None
-
-    def has_weights(self, id: str) -> bool:
-        with self._reporting("read"):
-            return bool(self._fs.exists(self._weights(id)))
-
-    def drop_weights(self, id: str) -> None:
-        with self._reporting("write to"):
-            if self._fs.exists(self._weights(id)):
-                self._fs.rm_file(self._weights(id))
 
     def _replace(self, record: Record, path: str, text: bytes) -> None:
         content = self._fs.cat_file(path)
