@@ -15,12 +15,13 @@ from scipy import stats
 from palimpsest.errors import UnknownName
 
 Floats = npt.NDArray[np.float64]
-IntervalKind = Literal["t", "2sigma", "bootstrap"]
+IntervalKind = Literal["t", "2sigma", "bootstrap", "median"]
 
 INTERVALS: dict[str, str] = {
     "t": "95 % t intervals",
     "2sigma": "±2σ",
     "bootstrap": "95 % bootstrap intervals",
+    "median": "95 % bootstrap intervals of the median",
 }
 """How figures and tables call the kinds of intervals."""
 
@@ -74,11 +75,12 @@ def median(values: npt.ArrayLike) -> float:
 
 
 def interval_of(values: npt.ArrayLike, kind: str = "t") -> Interval:
-    """The mean with an interval of the kind of this name."""
+    """The mean, or with ``median`` the median, with an interval of the kind of this name."""
     kinds: dict[str, Callable[[npt.ArrayLike], Interval]] = {
         "t": mean_interval,
         "2sigma": two_sigma,
         "bootstrap": bootstrap_interval,
+        "median": lambda sample: bootstrap_interval(sample, np.median),
     }
     if kind not in kinds:
         raise UnknownName("interval", kind, kinds)
@@ -87,6 +89,8 @@ def interval_of(values: npt.ArrayLike, kind: str = "t") -> Interval:
 
 def summarise(table: pd.DataFrame, by: Sequence[str], interval: str = "t", value: str = "score") -> pd.DataFrame:
     """Per group of finished trials: mean, low, high, n, std, median. Groups keep the order in which they first appear.
+
+    With the interval ``median``, what is called the mean is the median too: the middle of its interval.
 
     A trial that stands in several cells of a group counts once; values that are not numbers do not count.
     """

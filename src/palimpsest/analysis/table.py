@@ -32,6 +32,7 @@ COORDINATES: dict[str, Kind] = {
     "layer": "count",
     "head": "count",
     "variant": "text",
+    "chain": "text",
 }
 """Where a cell stands in its study; what does not apply to an experiment is missing."""
 
@@ -81,12 +82,40 @@ def epochs_table(cells: Sequence[Cell], store: Store | None) -> pd.DataFrame:
 
 
 def curves_table(cells: Sequence[Cell], store: Store | None) -> pd.DataFrame:
-    """One row per cell and point of its training curve: coordinates, ``id``, ``step``, ``loss``."""
+    """One row per cell and point of its training curve: coordinates, ``id``, ``status``, ``step``, ``loss``."""
 
     def points(record: Record) -> list[dict[str, Any]]:
-        return [{"step": step, "loss": loss} for step, loss in record.outcome.curve]
+        return [{"status": record.outcome.status, "step": step, "loss": loss} for step, loss in record.outcome.curve]
 
-    return _long(cells, _by_id(cells, store, points), {"step": "count", "loss": "number"})
+    columns: dict[str, Kind] = {"status": "text", "step": "count", "loss": "number"}
+    return _long(cells, _by_id(cells, store, points), columns)
+
+
+def drift_table(cells: Sequence[Cell], store: Store | None) -> pd.DataFrame:
+    """One row per cell, layer and weight matrix: coordinates, ``id``, ``at_layer``, ``matrix``, and the distances."""
+
+    def distances(record: Record) -> list[dict[str, Any]]:
+        return [
+            {"status": record.outcome.status, "at_layer": layer, "matrix": matrix}
+            | {name: values[layer - 1] for name, values in measured.items()}
+            for matrix, measured in record.outcome.measures.get("drift", {}).items()
+            for layer in range(1, len(measured["frobenius"]) + 1)
+        ]
+
+    columns: dict[str, Kind] = {"status": "text", "at_layer": "count", "matrix": "text"}
+    columns |= dict.fromkeys(("frobenius", "spectral", "frobenius_relative", "spectral_relative"), "number")
+    return _long(cells, _by_id(cells, store, distances), columns)
+
+
+def cka_table(cells: Sequence[Cell], store: Store | None) -> pd.DataFrame:
+    """One row per cell and layer 0..L (0 is the embeddings): coordinates, ``id``, ``at_layer``, ``cka``."""
+
+    def similarities(record: Record) -> list[dict[str, Any]]:
+        measured = record.outcome.measures.get("cka", [])
+        return [{"status": record.outcome.status, "at_layer": n, "cka": value} for n, value in enumerate(measured)]
+
+    columns: dict[str, Kind] = {"status": "text", "at_layer": "count", "cka": "number"}
+    return _long(cells, _by_id(cells, store, similarities), columns)
 
 
 def everything(store: Store) -> pd.DataFrame:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from palimpsest.analysis.statistics import summarise
+from palimpsest.analysis.statistics import IntervalKind, summarise
 from palimpsest.errors import PalimpsestError
 from palimpsest.figures import selection, style
 from palimpsest.figures.names import metric_name, short, size_name, task_name
@@ -23,7 +23,7 @@ def comparison(
     experiments: Sequence[str] | None = None,
     tasks: Sequence[str] | None = None,
     size: str | int | float | None = None,
-    interval: Literal["t", "2sigma", "bootstrap"] = "2sigma",
+    interval: IntervalKind = "2sigma",
 ) -> Figure:
     """One panel per task: scores over the number of layers preserved, a line per labelled experiment.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from palimpsest.analysis.published import published as published_table
-from palimpsest.analysis.statistics import summarise
+from palimpsest.analysis.statistics import IntervalKind, summarise
 from palimpsest.figures import selection, style
 from palimpsest.figures.names import metric_name, task_name
 
@@ -22,7 +22,7 @@ def incremental(
     experiment: str | None = None,
     tasks: Sequence[str] | None = None,
     sizes: Sequence[str | int | float] | None = None,
-    interval: Literal["t", "2sigma", "bootstrap"] = "t",
+    interval: IntervalKind = "t",
     probing: bool = True,
     published: bool = False,
 ) -> Figure:

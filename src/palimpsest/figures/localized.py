@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from palimpsest.analysis.statistics import summarise
+from palimpsest.analysis.statistics import IntervalKind, summarise
 from palimpsest.errors import PalimpsestError
 from palimpsest.figures import selection, style
 from palimpsest.figures.baselines import EMBEDDINGS, FULL, baselines, draw_baselines
@@ -29,7 +29,7 @@ def localized(
     block_size: int | None = None,
     tasks: Sequence[str] | None = None,
     size: str | int | float | None = None,
-    interval: Literal["t", "2sigma", "bootstrap"] = "t",
+    interval: IntervalKind = "t",
 ) -> Figure:
     """One panel per task: scores over the block's position, re-initialised and preserved; baselines dashed.
 
@@ -56,7 +56,7 @@ def single(
     baseline: str | None = None,
     tasks: Sequence[str] | None = None,
     size: str | int | float | None = None,
-    interval: Literal["t", "2sigma", "bootstrap"] = "2sigma",
+    interval: IntervalKind = "2sigma",
 ) -> Figure:
     """One panel per task: scores after a single layer was re-initialised; the full model dashed.
 

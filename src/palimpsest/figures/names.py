@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from palimpsest.specs.expansion import DIRECT
 from palimpsest.specs.study import parse_size
 
 TASKS = {
@@ -31,6 +32,14 @@ _LONGEST = 40
 def task_name(task: str) -> str:
     """The papers' spelling of a known task; other names as they are, shortened if very long."""
     return TASKS.get(task) or short(task)
+
+
+def chain_name(chain: str) -> str:
+    """What comes before a final task, or beside it: ``after MRPC, RTE``, ``with MRPC, RTE``, or ``direct``."""
+    if chain == DIRECT:
+        return chain
+    how, names = ("with", chain.removeprefix("with ")) if chain.startswith("with ") else ("after", chain)
+    return f"{how} {', '.join(task_name(name) for name in names.split(', '))}"
 
 
 def metric_name(metric: str) -> str:

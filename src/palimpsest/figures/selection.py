@@ -12,7 +12,7 @@ from palimpsest.errors import NothingFinished, PalimpsestError, UnknownName
 from palimpsest.figures.names import size_order
 from palimpsest.specs.study import parse_size, size_label
 
-POINT = ("preserved", "mode", "first", "block_size", "permutation", "layer", "head", "variant")
+POINT = ("preserved", "mode", "first", "block_size", "permutation", "layer", "head", "variant", "chain")
 """The coordinates that tell an experiment's points apart."""
 
 
@@ -139,4 +139,5 @@ def mean_note(summary: pd.DataFrame, interval: str, shape: str = "bars") -> str:
     count = f"n = {low}" if low == high else f"n = {low} to {high}"
     if high == 1:
         return "one trial per point"
-    return f"mean of {count} trials; {shape}: {INTERVALS[interval]}"
+    centre = "median" if interval == "median" else "mean"
+    return f"{centre} of {count} trials; {shape}: {INTERVALS[interval]}"

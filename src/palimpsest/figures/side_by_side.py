@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from palimpsest.analysis.statistics import summarise
+from palimpsest.analysis.statistics import IntervalKind, summarise
 from palimpsest.figures import selection, style
 from palimpsest.figures.names import metric_name, short, task_name
 
@@ -22,7 +22,7 @@ def side_by_side(
     experiments: Sequence[str] | None = None,
     tasks: Sequence[str] | None = None,
     sizes: Sequence[str | int | float] | None = None,
-    interval: Literal["t", "2sigma", "bootstrap"] = "t",
+    interval: IntervalKind = "t",
 ) -> Figure:
     """A row per task and a column per labelled incremental experiment; probing of the same label is dashed.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 
 from palimpsest.analysis.published import published as published_table
-from palimpsest.analysis.statistics import INTERVALS, summarise
+from palimpsest.analysis.statistics import INTERVALS, IntervalKind, summarise
 from palimpsest.figures import selection
-from palimpsest.figures.names import metric_name, printable, short, size_order, span, task_name
+from palimpsest.figures.names import chain_name, metric_name, printable, short, size_order, span, task_name
 from palimpsest.figures.selection import POINT
 from palimpsest.figures.text_table import TextTable, number
 
@@ -18,7 +18,7 @@ from palimpsest.figures.text_table import TextTable, number
 def summary(
     table: pd.DataFrame,
     *,
-    interval: Literal["t", "2sigma", "bootstrap"] = "t",
+    interval: IntervalKind = "t",
     tasks: Sequence[str] | None = None,
 ) -> TextTable:
     """One row per experiment, task, size and point: mean, interval and n.
@@ -50,12 +50,13 @@ def summary(
         ]
         for row in data.to_dict("records")
     ]
+    centre = "Median" if interval == "median" else "Mean"
     width = "±2σ" if interval == "2sigma" else "95 % interval"
-    columns = [*(["Experiment"] if many else []), "Task", "Size", "Point", "Metric", "Mean", width, "n"]
+    columns = [*(["Experiment"] if many else []), "Task", "Size", "Point", "Metric", centre, width, "n"]
     note = "\n".join(part for part in (f"Intervals: {INTERVALS[interval]}.", selection.missing_note(rows)) if part)
     numbers = data[["experiment", "kind", "task", "size", "protocol", *POINT, "metric",
                     "mean", "low", "high", "std", "median", "n", "planned"]]  # fmt: skip
-    return TextTable(columns, shown, numbers, note=note, right=frozenset({"Mean", width, "n"}))
+    return TextTable(columns, shown, numbers, note=note, right=frozenset({centre, width, "n"}))
 
 
 def point_name(row: dict[Any, Any]) -> str:
@@ -73,6 +74,8 @@ def point_name(row: dict[Any, Any]) -> str:
             return f"layer {row['layer']}"
         case "heads":
             return f"layer {row['layer']}, head {row['head']}"
+        case "sequential" | "interleaved":
+            return chain_name(row["chain"])
         case _:
             return short(row["variant"])
 
