@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from palimpsest.errors import StoreError
-from palimpsest.store import Problem, Record, Store
+from palimpsest.store import DirectoryStore, Problem, Record, Store
+
+_SETTLED = 2.0  # seconds after which a folder's time of change can be trusted to tell of every change
+_RECENT = 10  # trials that ended last, remembered
 
 
 class Gathered(Store):
     """The records of some trials, read once each, without their curves and predictions.
 
-    It is a store itself, so that tables and claims can be computed from it without reading the files again; but
-    nothing is written through it.
+    It is a store itself, so that tables can be computed from it without reading the files again; but nothing is
+    written through it.
     """
 
     def __init__(self, store: Store, ids: Iterable[str]) -> None:
@@ -22,13 +27,17 @@ class Gathered(Store):
         self.source, self._wanted = store, frozenset(ids)
         self._held: dict[str, Record] = {}
         self._stamps: dict[str, int] = {}  # of the files that may still change: failed and damaged ones
+        self._folders: dict[str, int] = {}  # of a directory: when the folders of trials last changed
+        self.recent: list[Record] = []
+        """The records that came last, newest first."""
 
     def refresh(self) -> set[str]:
         """Read what is new; returns the identities whose records have changed."""
         changed = set()
-        for id in self._wanted & self.source.ids():
+        for id in self._wanted & (self._listed() | self._stamps.keys()):
             held = self._held.get(id)
             if held is not None and held.outcome.status == "finished":
+                self._stamps.pop(id, None)
                 continue
             stamp = self._stamp(id)
             if self._stamps.get(id) == stamp:
@@ -40,13 +49,41 @@ class Gathered(Store):
                 continue  # listed among the store's problems; looked at again when the file changes
             self._held[id] = replace(record, outcome=replace(record.outcome, curve=(), predictions=""))
             changed.add(id)
+        if changed:
+            new = sorted((self._held[id] for id in changed), key=_ended, reverse=True)[:_RECENT]
+            old = [record for record in self.recent if record.id not in changed]
+            self.recent = sorted([*new, *old], key=_ended, reverse=True)[:_RECENT]
         return changed
+
+    def _listed(self) -> set[str]:
+        """The identities that there is something under; of a directory, only in folders that have changed."""
+        if not isinstance(self.source, DirectoryStore):
+            return self.source.ids()
+        found: set[str] = set()
+        now = time.time()
+        try:
+            with os.scandir(self.source.path / "trials") as entries:
+                folders = {entry.path: entry.stat().st_mtime_ns for entry in entries if entry.is_dir()}
+        except OSError:
+            return self.source.ids()  # which says what is wrong
+        for path, changed in folders.items():
+            if self._folders.get(path) != changed:
+                if now - changed / 1e9 > _SETTLED:
+                    self._folders[path] = changed
+                with os.scandir(path) as entries:
+                    found |= {e.name[:-5] for e in entries if e.name.endswith(".json") and not e.name.startswith(".")}
+        return found
 
     def _stamp(self, id: str) -> int:
         try:
             return Path(self.source.place(id)).stat().st_mtime_ns
         except OSError:
             return 0
+
+    @property
+    def failed(self) -> list[Record]:
+        """The records of failed trials."""
+        return [r for id in self._stamps if (r := self._held.get(id)) is not None and r.outcome.status == "failed"]
 
     @property
     def problems(self) -> list[Problem]:
@@ -76,3 +113,7 @@ class Gathered(Store):
 
     def __str__(self) -> str:
         return str(self.source)
+
+
+def _ended(record: Record) -> str:
+    return str(record.provenance.get("started", ""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
@@ -45,6 +45,7 @@ class StudyPage:
     cells: list[Cell]
     gathered: Gathered
     plan: Plan
+    _known: dict[int, dict[str, Any]] = field(default_factory=dict)  # the points' results, as far as computed
 
     @cached_property
     def points(self) -> Points:
@@ -55,7 +56,10 @@ class StudyPage:
 
         That reads all predictions: a page that follows a run does without.
         """
-        frame = table(self.cells, self.gathered)
+        first = {number: cell for cell in reversed(self.cells) for number in self.points.by_trial[cell.trial.identity]}
+        frame = table(
+            [first[number] for number in sorted(first)], None
+        )  # a cell of each point: what there is to choose
         records = list(self.gathered.records({cell.trial.identity for cell in self.cells}))
         metrics: dict[str, str] = {}  # task → its own metric
         names: dict[str, None] = {}
@@ -66,7 +70,7 @@ class StudyPage:
         sizes = sorted(selection.unique(frame["size"]), key=size_order)
         shown = [*((name, metric_name(name)) for name in names), (LOSS, "Validation loss")]
         blocks = len({point.at.get("block_size") for point in self.points.points} - {None}) > 1
-        tables = self._tables(frame, {d.kind for d in self.study.tables if d.kind not in CLAIMS or judged})
+        tables = self._tables({d.kind for d in self.study.tables if d.kind not in CLAIMS or judged})
         own = {at["task"]: metrics.get(trial_task) for at, trial_task in self._tasks()}
         return {
             "name": self.study.name,
@@ -79,9 +83,9 @@ class StudyPage:
             "experiments": selection.unique(frame["experiment"]),
             "metrics": [{"name": name, "label": label} for name, label in shown],
             "depth": selection.depth(frame),
-            "points": [where(p.at, blocks) | results(p, self.gathered) for p in self.points.points],
-            "failures": failures(self.points.points, self.gathered),
-            "newest": newest(self.gathered, self.points),
+            "points": [where(p.at, blocks) | self._results(i) for i, p in enumerate(self.points.points)],
+            "failures": failures(self.points, self.gathered),
+            "newest": newest(self.points, self.gathered),
             "tables": [found for kind, found in tables if kind not in CLAIMS],
             "claims": {
                 "verdicts": self._verdicts() if judged and CLAIMS & {kind for kind, _ in tables} else [],
@@ -99,10 +103,26 @@ class StudyPage:
             return None
         return {
             "study": self.study.name,
-            "points": [[number, results(self.points.points[number], self.gathered)] for number in touched],
-            "failures": failures(self.points.points, self.gathered),
-            "newest": newest(self.gathered, self.points),
+            "points": [[number, self._results(number)] for number in touched],
+            "metrics": {
+                self._task_of(id): self.gathered.get(id).outcome.metric for id in ids if id in self.points.by_trial
+            },
+            "failures": failures(self.points, self.gathered),
+            "newest": newest(self.points, self.gathered),
         }
+
+    def forget(self, ids: set[str]) -> None:
+        """These trials have changed: their points are computed anew when they are next asked for."""
+        for number in self.points.touched(ids):
+            self._known.pop(number, None)
+
+    def _results(self, number: int) -> dict[str, Any]:
+        if number not in self._known:
+            self._known[number] = results(self.points.points[number], self.gathered)
+        return self._known[number]
+
+    def _task_of(self, id: str) -> str:
+        return str(self.points.points[self.points.by_trial[id][0]].at["task"])
 
     def _tasks(self) -> list[tuple[dict[str, Any], str]]:
         return list({cell.at["task"]: (cell.at, cell.trial.task) for cell in self.cells}.values())
@@ -111,7 +131,7 @@ class StudyPage:
         found = {cell.at["protocol"]: cell.trial.protocol.summary for cell in self.cells}
         return [{"name": name, "summary": summary} for name, summary in found.items()]
 
-    def _tables(self, frame: pd.DataFrame, kinds: set[str]) -> list[tuple[str, dict[str, Any]]]:
+    def _tables(self, kinds: set[str]) -> list[tuple[str, dict[str, Any]]]:
         """The study's tables of these kinds; the summary is left out, because the page makes it from its points."""
         material: dict[str, Callable[[], Any]] = {
             "epochs": lambda: epochs_table(self.cells, self.gathered),
@@ -119,6 +139,7 @@ class StudyPage:
             "claims": lambda: self._findings,
         }
         found: list[tuple[str, dict[str, Any]]] = []
+        frame = table(self.cells, self.gathered) if kinds - {"summary"} else pd.DataFrame()
         for drawing in self.study.tables:
             if drawing.kind == "summary" or drawing.kind not in kinds:
                 continue

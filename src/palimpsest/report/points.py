@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from palimpsest.analysis.statistics import bootstrap_interval, mean_interval
-from palimpsest.figures.names import short
 from palimpsest.figures.selection import POINT
 from palimpsest.figures.tables import point_name
 from palimpsest.report.gathering import Gathered
@@ -167,35 +166,34 @@ def _rounded(value: float | None, digits: int = 5) -> float | None:
     return round(float(value), digits) if value is not None and math.isfinite(value) else None
 
 
-def failures(points: Sequence[Point], gathered: Gathered) -> list[dict[str, Any]]:
-    """The trials that failed, once each, with where they stand and why."""
-    found: dict[str, dict[str, Any]] = {}
-    for point in points:
-        for record in gathered.records(point.trials):
-            if record.outcome.status == "failed" and record.id not in found:
-                at = point.at
-                found[record.id] = {"id": record.id, "e": at["experiment"], "t": at["task"], "s": at["size"],
-                                    "name": name_of(at), "trial": point.trials[record.id],
-                                    "reason": short_reason(record.outcome.reason)}  # fmt: skip
-    return list(found.values())
+def failures(points: Points, gathered: Gathered) -> list[dict[str, Any]]:
+    """The trials that failed, with where they stand and why."""
+    return [
+        _stands(points, record) | {"reason": _shortened(record.outcome.reason)}
+        for record in sorted(gathered.failed, key=lambda record: points.by_trial.get(record.id, [-1]))
+        if record.id in points.by_trial
+    ]
 
 
-def short_reason(reason: str) -> str:
-    return reason if len(reason) <= 400 else reason[:399] + "…"
-
-
-def newest(gathered: Gathered, points: Points, most: int = 10) -> list[dict[str, Any]]:
+def newest(points: Points, gathered: Gathered) -> list[dict[str, Any]]:
     """The trials that ended last, newest first."""
-    ours = gathered.records(points.by_trial)
-    ended = sorted(ours, key=lambda r: str(r.provenance.get("started", "")), reverse=True)[:most]
     found = []
-    for record in ended:
-        point = points.points[points.by_trial[record.id][0]]
-        at = point.at
-        outcome = record.outcome
-        score = outcome.metrics.get(outcome.metric)
-        found.append({"id": record.id, "t": at["task"], "s": at["size"], "e": short(at["experiment"]),
-                      "name": name_of(at), "trial": point.trials[record.id], "status": outcome.status,
-                      "metric": outcome.metric, "score": _rounded(score),
-                      "at": record.provenance.get("started")})  # fmt: skip
+    for record in gathered.recent:
+        if record.id in points.by_trial:
+            outcome = record.outcome
+            score = outcome.metrics.get(outcome.metric)
+            found.append(
+                _stands(points, record) | {"status": outcome.status, "metric": outcome.metric, "score": _rounded(score)}
+            )
     return found
+
+
+def _stands(points: Points, record: Record) -> dict[str, Any]:
+    point = points.points[points.by_trial[record.id][0]]
+    at = point.at
+    return {"id": record.id, "e": at["experiment"], "t": at["task"], "s": at["size"], "name": name_of(at),
+            "trial": point.trials[record.id]}  # fmt: skip
+
+
+def _shortened(reason: str) -> str:
+    return reason if len(reason) <= 400 else reason[:399] + "…"

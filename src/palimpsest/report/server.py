@@ -63,6 +63,8 @@ class Watched:
             return False
         self.now = now
         self.version += 1
+        for page in self.pages:
+            page.forget(changed)
         self._changed |= dict.fromkeys(changed, self.version)
         return True
 

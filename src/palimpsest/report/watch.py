@@ -81,9 +81,9 @@ class _View:
         if not notes:
             lines.append("no driver is at work")
         for page in self._pages:
-            for end in newest(self._gathered, page.points, 5):
+            for end in newest(page.points, self._gathered)[:5]:
                 score = "failed" if end["score"] is None else f"{end['score']:.3f}"
                 lines.append(f"  {score}  {task_name(end['t'])}, {end['s']}, {end['name']}, trial {end['trial']}")
-            for fail in failures(page.points.points, self._gathered)[-3:]:
+            for fail in failures(page.points, self._gathered)[-3:]:
                 lines.append(f"  failed: {task_name(fail['t'])}, {fail['s']}, {fail['name']}: {fail['reason']}")
         return lines

@@ -19,7 +19,7 @@ palimpsest.figures = (() => {
   };
   const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x"];
   const DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
-  const MOST_RAW = 4000; // single trials drawn in one panel
+  const MOST_RAW = 1200; // single trials drawn in one panel
 
   // Plotly reads a little HTML in its texts: whatever comes from the study is shown letter by letter.
   const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
@@ -144,7 +144,7 @@ palimpsest.figures = (() => {
       });
       if (!trace.x.length) return;
       if (raw.length) {
-        const step = Math.ceil(raw.length / Math.max(200, MOST_RAW / figure.lines.length));
+        const step = Math.ceil(raw.length / Math.max(100, MOST_RAW / figure.lines.length));
         thinned = Math.max(thinned, step);
         data.push(singles(study, figure, raw.filter((_, n) => n % step === 0), line, aside));
       }

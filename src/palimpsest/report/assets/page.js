@@ -241,7 +241,7 @@ palimpsest.page = (() => {
     if (watcher) watcher.disconnect();
     watcher = new IntersectionObserver((entries) => entries.forEach((e) => {
       const panel = drawn.find((d) => d.plot === e.target);
-      if (panel) { panel.near = e.isIntersecting; if (panel.near) draw(panel); }
+      if (panel) { panel.near = e.isIntersecting; if (panel.near) queue(panel); }
     }), { rootMargin: "300px" });
     const old = new Map(drawn.map((d) => [d.key, d]));
     drawn = [];
@@ -263,6 +263,22 @@ palimpsest.page = (() => {
     if (!kept) listen(panel);
     drawn.push(panel);
     return h("div", { class: "panel" }, h("h4", {}, title), panel.plot, panel.note);
+  }
+  // One panel at a time, so that the page answers in between.
+  const waiting = new Set();
+  let drawing = false;
+  function queue(panel) {
+    if (!plotly || !panel.near || !panel.stale) return;
+    waiting.add(panel);
+    if (!drawing) { drawing = true; setTimeout(next); }
+  }
+  function next() {
+    const panel = waiting.values().next().value;
+    drawing = panel !== undefined;
+    if (!drawing) return;
+    waiting.delete(panel);
+    draw(panel);
+    setTimeout(next);
   }
   function draw(panel) {
     if (!plotly || !panel.near || !panel.stale) return;
@@ -487,7 +503,7 @@ palimpsest.page = (() => {
     renderFailures();
     renderSummary();
     const touched = new Set(changes.points.map(([i]) => study.points[i].t));
-    drawn.filter((d) => [...touched].some((t) => d.key.includes(t))).forEach((d) => { d.stale = true; draw(d); });
+    drawn.filter((d) => [...touched].some((t) => d.key.includes(t))).forEach((d) => { d.stale = true; queue(d); });
     if (shownPoint !== null && changes.points.some(([i]) => i === shownPoint)) showPoint(shownPoint);
   }
   function setRunning(ids) {
@@ -496,7 +512,7 @@ palimpsest.page = (() => {
     if (changed.size) study.points.forEach((p, i) => { if (p.id.some((id) => changed.has(id))) paint(cells[i], p); });
   }
 
-  palimpsest.plotlyIsHere = () => { plotly = true; drawn.forEach(draw); palimpsest.live?.redraw(); };
+  palimpsest.plotlyIsHere = () => { plotly = true; drawn.forEach(queue); palimpsest.live?.redraw(); };
 
   function start() {
     startTheme();
