@@ -35,6 +35,7 @@ from palimpsest.tasks.tokenize import Encoded
 from palimpsest.training.batches import Padded
 from palimpsest.training.data import Data
 from palimpsest.training.evaluation import chunks
+from palimpsest.training.kernels import good_kernels
 from palimpsest.training.network import pool
 from palimpsest.training.preparation import Prepared, fresh_pooler
 
@@ -75,6 +76,7 @@ class Source:
         return cls(source.pooling, trial.interventions, protocol.initialiser, trial.seeds.reinit, source.fresh_pooler)
 
 
+@good_kernels
 def features(
     encoder: Encoder, data: Data, device: torch.device | str = "cpu", source: Source | Pooling = "mean"
 ) -> Features:

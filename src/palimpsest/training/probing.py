@@ -25,6 +25,7 @@ from palimpsest.training.data import Data
 from palimpsest.training.dropout import Stream, StreamDropout
 from palimpsest.training.early_stopping import Account, Draw
 from palimpsest.training.features import Array, Features, Source, features
+from palimpsest.training.kernels import good_kernels
 from palimpsest.training.network import HEAD_SITE
 from palimpsest.training.outcome import Outcome
 from palimpsest.training.preparation import Prepared
@@ -37,6 +38,7 @@ _RESIDENT = 0.6  # features go to the device when they take less than this part 
 _HELD_OUT_BATCH = 64
 
 
+@good_kernels
 def train(
     trials: Sequence[Prepared],
     data: Data,

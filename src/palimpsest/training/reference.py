@@ -21,12 +21,14 @@ from palimpsest.training.evaluation import (
     failure,
     ruined,
 )
+from palimpsest.training.kernels import good_kernels
 from palimpsest.training.measures import conclude
 from palimpsest.training.network import Network, batch_loss
 from palimpsest.training.outcome import Outcome
 from palimpsest.training.preparation import Prepared
 
 
+@good_kernels
 def train(
     prepared: Prepared,
     data: Data,

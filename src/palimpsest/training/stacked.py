@@ -33,6 +33,7 @@ from palimpsest.training.evaluation import (
     failure,
     ruined,
 )
+from palimpsest.training.kernels import good_kernels
 from palimpsest.training.layers import Fold
 from palimpsest.training.layout import Layout, Vocabulary, lay_out, vocabulary, whole_vocabulary
 from palimpsest.training.measures import conclude
@@ -219,6 +220,7 @@ def _network(encoder: Encoder, kind: Kind, outputs: int, protocol: Protocol, dev
     return Network(encoder, kind, outputs, protocol).to(device)
 
 
+@good_kernels
 def train(
     trials: Sequence[Prepared],
     data: Data,
