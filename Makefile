@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # One thread a process: the tests run in parallel processes, and small networks gain nothing from more.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
-.PHONY: demo test check format clean
+.PHONY: demo test browser check format clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Palimpsest needs Python 3.11 or newer; try: make PYTHON=python3.11 " if sys.version_info < (3, 11) else 0)'
@@ -16,8 +16,14 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 demo: $(VENV)/.installed
 	$(BIN)/palimpsest demo
 
-test: $(VENV)/.installed
+test: $(VENV)/.installed browser
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal
+
+# The page is tested in a real browser.
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq; apt-get install -y -qq chromium >/dev/null; \
+	  else echo "The tests of the page need Chromium: install the package chromium (Debian: apt-get install chromium)." >&2; exit 1; fi; }
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check .
