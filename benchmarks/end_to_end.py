@@ -1,0 +1,143 @@
+"""The same real trials by the engine and by the reference loop: wall time, and mean curves in one plot.
+
+    python benchmarks/end_to_end.py --model gte-small --data DIR --out OUT [--processes 12]
+
+13 × 8 trials of 500 SST-2 examples: the stacked engine (bf16 on a GPU), timed with all its set-up, against the plain
+fp32 loop. The reference trials run in several processes at once to save time; its own time is that of one trial run
+alone, times the number of trials, and is said to be extrapolated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import time
+from pathlib import Path
+from typing import Any
+
+STUDY = {
+    "name": "end-to-end",
+    "tasks": ["sst2"],
+    "experiments": [{"kind": "incremental", "sizes": [500], "trials": 8, "epochs": 5}],
+}
+
+
+def part(number: int, of: int, model: str, data: str, store: str, device: str, engine: str, trials: int) -> float:
+    """Run every `of`th trial; returns the seconds."""
+    from palimpsest.execution.packing import Job
+    from palimpsest.execution.worker import execute, pick_device
+    from palimpsest.store import open_store
+
+    plan, place = prepare(model, data, store, trials)
+    mine = tuple(plan.missing()[number::of])
+    begin = time.perf_counter()
+    if mine:
+        execute(
+            Job(mine, plan.steps(mine)), plan.resources, open_store(place), pick_device(device), engine, lambda _: None
+        )  # type: ignore[arg-type]
+    return time.perf_counter() - begin
+
+
+def prepare(model: str, data: str, store: str, trials: int) -> tuple[Any, str]:
+    from palimpsest.execution.plan import make_plan
+    from palimpsest.specs.study import Study
+    from palimpsest.store import open_store
+
+    study = Study.parse(STUDY | {"encoder": model}, "benchmark")
+    experiment = study.experiments[0].model_copy(update={"trials": {"default": trials}})
+    study = study.model_copy(update={"experiments": (experiment,)})
+    return make_plan([study], open_store(store, create=True), Path(data)), store
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--trials", type=int, default=8)
+    parser.add_argument("--processes", type=int, default=12, help="for the reference loop")
+    parser.add_argument("--stores", type=Path, default=Path("/tmp/palimpsest-end-to-end"))
+    args = parser.parse_args()
+    from palimpsest.analysis.statistics import mean_interval
+    from palimpsest.analysis.table import table
+    from palimpsest.execution.run import run_plan
+    from palimpsest.store import open_store
+
+    stores = {name: str(args.stores / name) for name in ("engine", "reference")}
+    plan, place = prepare(args.model, args.data, stores["engine"], args.trials)
+    begin = time.perf_counter()
+    run_plan(plan, open_store(place), place, lambda _: None, args.device)
+    engine_seconds = time.perf_counter() - begin
+    print(f"engine: {len(plan.trials)} trials in {engine_seconds:.1f} s, set-up included", flush=True)
+
+    pairs = [
+        (i, args.processes, args.model, args.data, stores["reference"], args.device, "reference", args.trials)
+        for i in range(args.processes)
+    ]
+    prepare(args.model, args.data, stores["reference"], args.trials)
+    with multiprocessing.get_context("spawn").Pool(args.processes) as pool:
+        pool.starmap(part, pairs)
+    frames = {name: table(plan.cells, open_store(where)) for name, where in stores.items()}
+    alone = one_alone(args)
+    rows = []
+    for k in sorted(frames["engine"]["preserved"].unique()):
+        means = {n: mean_interval(f.loc[f["preserved"] == k, "score"]) for n, f in frames.items()}
+        both = frames["engine"].merge(frames["reference"], on="id")
+        both = both[both["preserved_x"] == k]
+        difference = mean_interval(both["score_x"] - both["score_y"])
+        e, r = means["engine"], means["reference"]
+        rows.append({"k": int(k), "engine": e.mean, "engine low": e.low, "engine high": e.high, "reference": r.mean,
+                     "reference low": r.low, "reference high": r.high, "n": e.n,
+                     "paired difference": difference.mean, "paired low": difference.low, "paired high": difference.high,
+                     "intervals overlap": bool(e.low <= r.high and r.low <= e.high)})  # fmt: skip
+        print({key: round(v, 4) if isinstance(v, float) else v for key, v in rows[-1].items()}, flush=True)
+    report = {"trials": len(plan.trials), "engine seconds": engine_seconds,
+              "reference seconds per trial, alone": alone,
+              "reference seconds, extrapolated": alone * len(plan.trials),
+              "times faster": alone * len(plan.trials) / engine_seconds, "curves": rows}  # fmt: skip
+    print({k: v for k, v in report.items() if k != "curves"}, flush=True)
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "end-to-end.json").write_text(json.dumps(report, indent=2) + "\n")
+    plot(rows, args.out / "end-to-end.png")
+
+
+def one_alone(args: argparse.Namespace) -> float:
+    """Seconds of one reference trial with the machine to itself."""
+    from palimpsest.execution.worker import load, load_task, pick_device, prepare_data
+    from palimpsest.training import reference
+    from palimpsest.training.preparation import Prepared
+
+    plan, _ = prepare(args.model, args.data, str(args.stores / "alone"), args.trials)
+    trial = next(iter(plan.trials.values()))
+    encoder, task = (
+        load(plan.resources.encoder_of(trial)),
+        load_task(plan.resources.task_of(trial), plan.resources.data),
+    )
+    prepared = Prepared(trial, task, encoder)
+    data = prepare_data(task, encoder, trial.protocol)
+    begin = time.perf_counter()
+    reference.train(prepared, data, pick_device(args.device))
+    return time.perf_counter() - begin
+
+
+def plot(rows: list[dict[str, Any]], path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5, 3.4), layout="constrained")
+    axes = figure.subplots()
+    for name, shift, marker in (("engine", -0.1, "o"), ("reference", 0.1, "s")):
+        k = [r["k"] + shift for r in rows]
+        mean = [r[name] for r in rows]
+        bars = [[m - r[f"{name} low"] for m, r in zip(mean, rows, strict=True)],
+                [r[f"{name} high"] - m for m, r in zip(mean, rows, strict=True)]]  # fmt: skip
+        axes.errorbar(k, mean, yerr=bars, marker=marker, markersize=4, capsize=2, linewidth=1, label=name)
+    axes.set_xlabel("Layers preserved (k)")
+    axes.set_ylabel("Accuracy on SST-2, 500 examples")
+    axes.legend(title="mean of n = 8, 95 % t intervals", frameon=False)
+    figure.savefig(path, dpi=200)
+
+
+if __name__ == "__main__":
+    main()
