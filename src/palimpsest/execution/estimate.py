@@ -23,7 +23,8 @@ def estimate(plan: Plan, trials: Sequence[Trial], store: Store | None, device: s
     pace, basis = _pace(plan, store, device)
     probes = len(trials) - len(finetuning)
     text = f"{_words(steps * pace)} ({basis})" if steps else "minutes"
-    return text + (f"; {probes:,} probes add a few minutes" if probes and steps else "")
+    beside = "1 probe adds" if probes == 1 else f"{probes:,} probes add"
+    return text + (f"; {beside} a few minutes" if probes and steps else "")
 
 
 def _pace(plan: Plan, store: Store | None, device: str) -> tuple[float, str]:

@@ -26,7 +26,12 @@ def good_kernels(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def with_blas(*args: P.args, **kwargs: P.kwargs) -> R:
-        with torch.backends.mkldnn.flags(enabled=False):
+        # Not mkldnn.flags(): it sets TF32 too, and torch warns of that wherever there is no Intel GPU.
+        set_flags: Callable[..., tuple[bool, ...]] = torch.backends.mkldnn.set_flags
+        enabled, *_ = set_flags(_enabled=False)
+        try:
             return function(*args, **kwargs)
+        finally:
+            set_flags(_enabled=enabled)
 
     return with_blas

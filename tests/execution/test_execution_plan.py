@@ -1,0 +1,76 @@
+"""Plans: what is named, what is distinct, what is there, how many steps, how long."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from palimpsest.errors import DataError
+from palimpsest.execution.estimate import estimate
+from palimpsest.execution.plan import Plan, make_plan
+from palimpsest.execution.run import run_plan
+from palimpsest.specs.protocol import Protocol
+from palimpsest.specs.trial import Probe, Seeds, Trial
+from palimpsest.store import Store, open_store
+from palimpsest.studies import load
+
+Planned = Callable[[Store | None], Plan]
+PlanOf = Callable[[Sequence[Trial]], Plan]
+
+
+def test_counts(planned: Planned) -> None:
+    plan = planned(None)
+    assert (len(plan.cells), len(plan.trials), len(plan.missing())) == (6, 6, 6)
+    assert plan.steps(plan.missing()) == 6 * 2 * 2  # 16 examples in batches of 8, two epochs
+    assert plan.count("finished") == 0
+
+
+def test_a_trial_that_two_studies_name_is_one(study: Path) -> None:
+    (a,), (b,) = load(str(study)), load(str(study), {"preserved": [2, 3]})
+    plan = make_plan([a, b], None)
+    assert (len(plan.cells), len(plan.trials)) == (12, 9)
+
+
+def test_what_is_finished_is_not_missing(planned: Planned, tmp_path: Path) -> None:
+    store = open_store(tmp_path / "store", create=True)
+    run_plan(planned(store), store, str(tmp_path / "store"), lambda _: None, "cpu", processes=1, limit=4)
+    plan = planned(store)
+    assert (plan.count("finished"), len(plan.missing())) == (4, 2)
+    said = estimate(plan, plan.missing(), store, "cpu")
+    assert said.endswith("seconds (at the pace of 4 finished trials)")
+
+
+def test_no_such_data_directory(study: Path) -> None:
+    with pytest.raises(DataError, match="no such directory"):
+        make_plan(load(str(study)), None, study.parent / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("trial", "steps"),
+    [
+        (Trial(encoder="a", task="x", size=100), 13 * 3),
+        (Trial(encoder="a", task="x", size=0.5), 63 * 3),
+        (Trial(encoder="a", task="x", size=None), 125 * 3),
+        (Trial(encoder="a", task="x", size=100, protocol=Protocol(batch_size=100, epochs=1)), 1),
+        (Trial(encoder="a", task="x", size=100, probe=Probe(layer=0, epochs=10)), 12 * 10),  # 10 of 100 are held out
+    ],
+)
+def test_steps(plan_of: PlanOf, trial: Trial, steps: int) -> None:
+    assert plan_of([trial]).steps([trial]) == steps
+
+
+@pytest.mark.parametrize(("trials", "words"), [(1, r"^38 seconds"), (20, r"^12 minutes"), (2000, r"^20\.8 hours")])
+def test_estimates_are_in_words(plan_of: PlanOf, trials: int, words: str) -> None:
+    chosen = [Trial(encoder="a", task="x", seeds=Seeds.of(i)) for i in range(trials)]
+    said = estimate(plan_of(chosen), chosen, None, "cpu")
+    assert re.search(words, said)
+    assert said.endswith("(a rule of thumb: nothing is finished yet)")
+
+
+def test_probes_are_mentioned(plan_of: PlanOf) -> None:
+    probe, tuned = Trial(encoder="a", task="x", probe=Probe(layer=1)), Trial(encoder="a", task="x")
+    assert "1 probe adds a few minutes" in estimate(plan_of([probe, tuned]), [probe, tuned], None, "cpu")
+    assert estimate(plan_of([probe]), [probe], None, "cpu") == "minutes"

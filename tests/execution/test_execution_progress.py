@@ -1,0 +1,59 @@
+"""What a person sees of a run, in a terminal and in a log file."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+
+import pytest
+from rich.console import Console
+
+from palimpsest.execution.plan import Plan
+from palimpsest.execution.progress import Display
+from palimpsest.execution.worker import Event
+from palimpsest.specs.trial import Seeds, Trial
+from palimpsest.training.outcome import Outcome
+
+PlanOf = Callable[[Sequence[Trial]], Plan]
+TRIALS = [Trial(encoder="a", task="x", size=8, seeds=Seeds.of(i)) for i in range(2)]
+
+
+def watch(plan: Plan, terminal: bool) -> str:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=terminal, width=110, color_system=None)
+    with Display(console, TRIALS, plan) as display:
+        display.show(Event("note", text="a worker [process] died"))
+        for n in range(3):
+            display.show(Event("steps", steps=n))
+        display.show(Event("trial", trial=TRIALS[0], outcome=Outcome("finished", "", "f1", {"f1": 0.5}, steps=3)))
+        display.show(Event("trial", trial=TRIALS[1], outcome=Outcome("failed", "the loss became nan", "f1")))
+    assert (display.finished, display.failed) == (1, 1)
+    return file.getvalue()
+
+
+def test_plain_lines_where_there_is_no_terminal(plan_of: PlanOf) -> None:
+    said = watch(plan_of(TRIALS), terminal=False).splitlines()
+    assert said[:-1] == [
+        "2 trials to run",
+        "note: a worker [process] died",
+        "1/2 x f1 0.500",
+        "2/2 x failed: the loss became nan",
+    ]
+    assert said[-1].startswith("1 trial finished in ")
+
+
+def test_a_bar_in_a_terminal(plan_of: PlanOf) -> None:
+    said = watch(plan_of(TRIALS), terminal=True)
+    assert "2/2" in said
+    assert "x f1 0.500" in said
+    assert "steps/s" in said
+    assert "note: a worker [process] died" in said
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_an_error_is_not_followed_by_a_summary(plan_of: PlanOf, terminal: bool) -> None:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=terminal, width=110)
+    with pytest.raises(KeyboardInterrupt), Display(console, TRIALS, plan_of(TRIALS)):
+        raise KeyboardInterrupt
+    assert "finished in" not in file.getvalue()
