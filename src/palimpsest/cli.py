@@ -603,7 +603,7 @@ def _parts(made: Plan, store: Store | None) -> Any:
     """Study by study: its table, and what some figures are drawn from besides."""
     from functools import cache
 
-    from palimpsest.analysis.table import epochs_table, table
+    from palimpsest.analysis.table import cka_table, curves_table, drift_table, epochs_table, table
     from palimpsest.analysis.verdicts import judge
     from palimpsest.execution.plan import dataset_rows
 
@@ -611,6 +611,9 @@ def _parts(made: Plan, store: Store | None) -> Any:
         cells = [cell for cell in made.cells if cell.at["study"] == study.name]
         material = {
             "epochs": lambda cells=cells: epochs_table(cells, store),
+            "curves": lambda cells=cells: curves_table(cells, store),
+            "drift": lambda cells=cells: drift_table(cells, store),
+            "cka": lambda cells=cells: cka_table(cells, store),
             "datasets": lambda study=study: dataset_rows(study, made.resources.data),
             "claims": cache(lambda cells=tuple(cells): judge(cells, store, made.resources)),
         }

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from palimpsest.analysis.published import published as published_table
 from palimpsest.analysis.statistics import IntervalKind, summarise
-from palimpsest.figures import selection, style
+from palimpsest.figures import scales, selection, style
 from palimpsest.figures.names import metric_name, task_name
 
 
@@ -25,12 +25,14 @@ def incremental(
     interval: IntervalKind = "t",
     probing: bool = True,
     published: bool = False,
+    axis: scales.Axis = "preserved",
 ) -> Figure:
     """One panel per task, one solid line per size, the darker the larger; probing dashed.
 
     Options: `experiment`, the label of the incremental experiment (by default the first); `tasks` and `sizes`, some
     of its own; `interval`, the kind of the error bars; `probing`, whether to draw probing if the study has it;
-    `published`, whether to mark what BERT-base is known to reach with all examples.
+    `published`, whether to mark what BERT-base is known to reach with all examples; `axis`, how layers are counted:
+    those preserved, those re-initialised, or from which on they are re-initialised (L + 1: none).
     """
     rows = selection.experiment(table, "incremental", label=experiment, tasks=tasks, sizes=sizes)
     done = selection.need_something(rows)
@@ -43,22 +45,23 @@ def incremental(
     names = selection.tasks(rows)
     figure, axes = style.panels(len(names))
     handles: dict[str, Any] = {}
-    highest = int(rows["preserved"].max())
+    depth = selection.depth(table) if axis == "reinitialized" else int(rows["preserved"].max())
+    summary["place"] = scales.place(summary["preserved"], axis, depth)
     for ax, task in zip(axes, names, strict=True):
         for label in labels:
             line = summary[(summary["task"] == task) & (summary["size"] == label)]
             if not line.empty:
-                handles[label] = style.bars(ax, line, "preserved", **looks[label])
+                handles[label] = style.bars(ax, line, "place", **looks[label])
         metric = metric_name(selection.metric(done[done["task"] == task]))
-        ax.set(title=style.literal(task_name(task)), xlabel="Layers preserved (k)", ylabel=style.literal(metric))
-        style.integer_axis(ax, 0, highest)
+        ax.set(title=style.literal(task_name(task)), xlabel=scales.AXES[axis], ylabel=style.literal(metric))
+        style.integer_axis(ax, *scales.ends(axis, depth))
     notes = [selection.mean_note(summary, interval)]
     drawn = rows
     if probing and selection.has(table, "probing"):
         probes = selection.experiment(table, "probing")
         probes = probes[probes["task"].isin(names)]
         drawn = pd.concat([rows, probes])
-        handles |= _probing(dict(zip(names, axes, strict=True)), probes, interval)
+        handles |= _probing(dict(zip(names, axes, strict=True)), probes, interval, axis, depth)
     if published:
         notes.append(_published(dict(zip(names, axes, strict=True)), done, handles))
     shown = [label for label in labels if label in handles]
@@ -82,16 +85,19 @@ def _published(panels: dict[str, Axes], done: pd.DataFrame, handles: dict[str, A
     return source
 
 
-def _probing(panels: dict[str, Axes], probes: pd.DataFrame, interval: str) -> dict[str, Any]:
-    """A dashed line per size of the probing experiment; its x axis is the layer that is probed."""
+def _probing(
+    panels: dict[str, Axes], probes: pd.DataFrame, interval: str, axis: scales.Axis, depth: int
+) -> dict[str, Any]:
+    """A dashed line per size of the probing experiment, over the layer that is probed."""
     handles: dict[str, Any] = {}
     summary = summarise(probes, ["task", "size", "layer"], interval)
+    summary["place"] = scales.place(summary["layer"], axis, depth)
     for i, label in enumerate(selection.sizes(probes)):
         for task, ax in panels.items():
             line = summary[(summary["task"] == task) & (summary["size"] == label)]
             if not line.empty:
                 handles[f"{label}, probing layer k"] = style.bars(
-                    ax, line, "layer", color=style.ORANGE, linestyle="--",
+                    ax, line, "place", color=style.ORANGE, linestyle="--",
                     marker=style.MARKERS[-1 - i % len(style.MARKERS)], markersize=3.5,
                 )  # fmt: skip
     return handles

@@ -30,6 +30,12 @@ FIGURES = {
     "side-by-side": "side_by_side:side_by_side",
     "epochs": "epochs:epochs",
     "schematic": "schematic:schematic",
+    "probing": "probing:probing",
+    "drift": "drift:drift",
+    "cka": "drift:cka",
+    "curves": "curves:curves",
+    "heads": "heads:heads",
+    "sequential": "sequential:sequential",
 }
 """Where each kind of figure is: module and function, loaded when first drawn."""
 
@@ -38,6 +44,12 @@ TABLES = {
     "correlations": "correlations:correlations",
     "datasets": "tables:datasets",
     "runtime": "runtime:runtime",
+    "heads-difference": "heads:heads_difference",
+    "heads-by-layer": "heads:heads_by_layer",
+    "heads-by-head": "heads:heads_by_head",
+    "heads-tests": "heads:heads_tests",
+    "sequential-matrix": "sequential:sequential_matrix",
+    "sequential-tests": "sequential:sequential_tests",
     "claims": "claims:claims",
     "claims-by-protocol": "claims:claims_by_protocol",
 }

@@ -1,0 +1,36 @@
+"""Heat maps of differences to a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import matplotlib as mpl
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.colors import TwoSlopeNorm
+
+Floats = npt.NDArray[np.float64]
+
+
+def heat_map(
+    ax: Axes, values: Floats, texts: Sequence[Sequence[str]], rows: Sequence[str], columns: Sequence[str], reach: float
+) -> None:
+    """Differences as colours, blue above the baseline and red below it, white at it; a text in every cell."""
+    reach = reach if reach > 0 else 1.0
+    image = ax.imshow(
+        np.ma.masked_invalid(values), cmap=mpl.colormaps["RdBu"], norm=TwoSlopeNorm(0.0, -reach, reach), aspect="auto"
+    )
+    for i, line in enumerate(texts):
+        for j, text in enumerate(line):
+            strong = not np.isnan(values[i, j]) and abs(values[i, j]) > 0.6 * reach
+            ax.text(j, i, text, ha="center", va="center", fontsize=6.5, color="white" if strong else "#222222")
+    ax.set_xticks(range(len(columns)), list(columns))
+    ax.set_yticks(range(len(rows)), list(rows))
+    ax.grid(visible=False)
+    ax.tick_params(length=0)
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    bar = ax.figure.colorbar(image, ax=ax, shrink=0.8, pad=0.02)
+    bar.ax.tick_params(labelsize=7)
+    bar.outline.set_visible(False)
