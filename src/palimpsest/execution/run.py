@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,10 +13,12 @@ from palimpsest.execution.packing import pack
 from palimpsest.execution.plan import Plan, Shard
 from palimpsest.execution.waves import release, waves
 from palimpsest.store import Store
+from palimpsest.store.running import drivers
 
 if TYPE_CHECKING:
     from palimpsest.execution.executor import Executor, Work
     from palimpsest.execution.worker import Engine, Event
+
 
 def run_plan(
     plan: Plan,
@@ -44,10 +47,13 @@ def run_plan(
     if not trials:
         return
     work = Work(plan.resources, store, place, device, engine, pack_timeout)
+    crowded = bool(drivers(store))
     with Heartbeat(store, plan, trials) as beat:
         for wave in waves(plan, trials, store):
             chosen = _executor(executor, work, processes, address, worker_cores)
             jobs = pack(plan, wave.trials, chosen.largest, chosen.workers)
+            if crowded:  # in the order of the others, one would always be at what they are at
+                random.shuffle(jobs)
             chosen.run([replace(job, keep=wave.keep, again=wave.again) for job in jobs], beat.watch(emit))
 
 

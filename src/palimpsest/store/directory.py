@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from palimpsest.errors import MissingStore, StoreError
-from palimpsest.store.base import Problem, Store, is_identity
+from palimpsest.store.base import Problem, Status, Store, is_identity
 from palimpsest.store.record import Record
 
 MARKER = "palimpsest-store.json"
@@ -165,20 +165,20 @@ class DirectoryStore(Store):
             file.parent.mkdir(parents=True, exist_ok=True)
             with self._temporary(file, text) as temporary:
                 while not _rename_without_overwriting(temporary, file):
-                    if self._is_finished(file, record.id):
+                    if self._is(file, record.id, "finished"):
                         return
                     self._clear(file, record.id)
             _sync_directory(file.parent)
 
-    def _is_finished(self, file: Path, id: str) -> bool:
+    def _is(self, file: Path, id: str, status: Status) -> bool:
         try:
             held = Record.from_json(file.read_bytes())
         except (StoreError, OSError):
             return False
-        return held.id == id and held.outcome.status == "finished"
+        return held.id == id and held.outcome.status == status
 
     def _clear(self, file: Path, id: str) -> None:
-        """Make way for a record: drop a failed one, move a damaged one to ``damaged/``.
+        """Make way for a record: drop a failed one, move a damaged or foreign one to ``damaged/``.
 
         Between looking and moving, another writer may have put a finished record there, so what was moved is looked
         at again, and a finished record goes back.
@@ -188,20 +188,18 @@ class DirectoryStore(Store):
             file.rename(taken)
         except FileNotFoundError:
             return
-        if self._is_finished(taken, id):
+        if self._is(taken, id, "finished"):
             if not _rename_without_overwriting(taken, file):
                 taken.unlink()
             return
-        try:
-            Record.from_json(taken.read_bytes())
-        except (StoreError, OSError):
-            damaged = self.path / "damaged"
-            damaged.mkdir(exist_ok=True)
-            number = 1
-            while not _rename_without_overwriting(taken, damaged / f"{file.name}.{number}"):
-                number += 1
-        else:
+        if self._is(taken, id, "failed"):
             taken.unlink()
+            return
+        damaged = self.path / "damaged"
+        damaged.mkdir(exist_ok=True)
+        number = 1
+        while not _rename_without_overwriting(taken, damaged / f"{file.name}.{number}"):
+            number += 1
 
     @contextmanager
     def _temporary(self, file: Path, content: str | bytes) -> Iterator[Path]:
