@@ -1,0 +1,257 @@
+"""The figures and tables of the two CS224N reports, on made-up results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from palimpsest.analysis.table import cka_table, curves_table, drift_table
+from palimpsest.errors import PalimpsestError
+from palimpsest.figures.registry import figure_of, table_of
+from palimpsest.specs.study import Drawing
+from palimpsest.store import Record
+
+
+def drawn(tables: Any, figure_kind: str, **options: Any) -> Any:
+    material = {
+        "drift": lambda: drift_table(tables.cells, tables.store),
+        "cka": lambda: cka_table(tables.cells, tables.store),
+        "curves": lambda: curves_table(tables.cells, tables.store),
+    }
+    figure = figure_of(tables.table, Drawing(kind=figure_kind, options=options), **material)
+    figure.canvas.draw()
+    return figure
+
+
+def tabled(tables: Any, kind: str, **options: Any) -> Any:
+    return table_of(tables.table, Drawing(kind=kind, options=options))
+
+
+def set_scores(tables: Any, score: Any) -> None:
+    """Give every trial the score that a function of its coordinates says."""
+    for cell in tables.cells:
+        held = tables.store.held[cell.trial.identity]
+        metric = held.outcome.metric
+        outcome = replace(held.outcome, metrics={metric: float(score(cell.at))}, curve=((1, 0.7), (2, 0.5), (3, 0.4)))
+        tables.store.held[cell.trial.identity] = Record(cell.trial, outcome, held.provenance)
+
+
+def line(figure: Any, panel: int = 0, number: int = 0) -> Any:
+    """A line with error bars, or a plain one where there are none."""
+    ax = figure.axes[panel]
+    return ax.containers[number][0] if ax.containers else ax.lines[number]
+
+
+# Axes
+
+
+@pytest.mark.parametrize(
+    ("axis", "places"), [("preserved", [0, 6, 12]), ("reinitialized", [0, 6, 12]), ("from", [1, 7, 13])]
+)
+def test_the_incremental_figure_counts_as_each_report_does(tables: Any, axis: str, places: list[int]) -> None:
+    made = tables(
+        {"tasks": ["sst2"], "experiments": [{"kind": "incremental", "preserved": [0, 6, 12], "sizes": [500]}]}
+    )
+    set_scores(made, lambda at: 0.5 + at["preserved"] / 100)
+    drawn_line = line(drawn(made, "incremental", axis=axis))
+    assert list(drawn_line.get_xdata()) == places
+    expected = [0.5, 0.56, 0.62]
+    np.testing.assert_allclose(drawn_line.get_ydata(), expected[::-1] if axis == "reinitialized" else expected)
+
+
+def test_probing_by_removing_layers_is_probing_from_the_top(tables: Any) -> None:
+    made = tables({"tasks": ["sst2"], "experiments": [{"kind": "probing", "sizes": ["all"], "trials": 2}]})
+    set_scores(made, lambda at: at["layer"] / 100)
+    by_layer, removed = (line(drawn(made, "probing", axis=axis)) for axis in ("layer", "removed"))
+    np.testing.assert_allclose(by_layer.get_ydata(), np.arange(13) / 100)
+    np.testing.assert_allclose(removed.get_ydata(), np.arange(13)[::-1] / 100)
+    assert list(removed.get_xdata()) == list(range(13))
+
+
+# Drift
+
+
+@pytest.fixture
+def drifting(tables: Any) -> Any:
+    experiment = {"kind": "incremental", "preserved": ["L"], "sizes": ["1%", "all"], "measure": ["drift", "cka"]}
+    made = tables({"tasks": ["sst2", "qnli"], "experiments": [experiment]}, depth=3)
+    for id, held in made.store.held.items():
+        reach = 1.0 if held.trial.size else 2.0
+        one = {"frobenius": [reach, 2 * reach, 4 * reach], "spectral": [0.1, 0.3, 0.2],
+               "frobenius_relative": [0.01, 0.02, 0.04], "spectral_relative": [0.1, 0.2, 0.3]}  # fmt: skip
+        measures = {"drift": {"output": one, "query": one}, "cka": [1.0, 0.9, 0.8, 0.5]}
+        made.store.held[id] = Record(held.trial, replace(held.outcome, measures=measures), held.provenance)
+    return made
+
+
+def test_drift_is_drawn_by_layer_and_size(drifting: Any) -> None:
+    figure = drawn(drifting, "drift", distance="frobenius")
+    assert [ax.get_title() for ax in figure.axes] == ["SST-2", "QNLI"]
+    np.testing.assert_allclose(line(figure, 0, 0).get_ydata(), [1, 2, 4])
+    np.testing.assert_allclose(line(figure, 1, 1).get_ydata(), [2, 4, 8])
+    assert "output" in figure._supxlabel.get_text()
+
+
+def test_drift_as_the_report_plots_it(drifting: Any) -> None:
+    figure = drawn(drifting, "drift", distance="spectral", normalised=True)
+    np.testing.assert_allclose(line(figure).get_ydata(), [0, 1, 0.5])
+    relative = drawn(drifting, "drift", relative=True, matrix="query")
+    np.testing.assert_allclose(line(relative).get_ydata(), [0.01, 0.02, 0.04])
+
+
+def test_cka_begins_with_the_embeddings(drifting: Any) -> None:
+    np.testing.assert_allclose(line(drawn(drifting, "cka")).get_ydata(), [1, 0.9, 0.8, 0.5])
+
+
+def test_a_study_that_measured_nothing_is_told_how_to(tables: Any) -> None:
+    made = tables({"tasks": ["sst2"], "experiments": [{"kind": "incremental", "sizes": [500], "preserved": ["L"]}]})
+    with pytest.raises(PalimpsestError, match="measure"):
+        drawn(made, "drift")
+
+
+# Heads
+
+
+@pytest.fixture
+def heads(tables: Any) -> Any:
+    made = tables(
+        {
+            "tasks": ["cola", "stsb"],
+            "experiments": [
+                {"kind": "heads", "layers": [1, 2], "sizes": ["all"], "trials": 4},
+                {"kind": "incremental", "preserved": ["L"], "sizes": ["all"], "trials": 4},
+            ],
+        },
+        depth=2,
+    )
+    wobble = [0.001, -0.001, 0.002, -0.002]
+
+    # Head 3 of layer 2 loses 0.1; the others nothing but a wobble. The trial's index moves head and baseline alike.
+    def score(at: dict[str, Any]) -> float:
+        loss = 0.1 if (at.get("layer"), at.get("head")) == (2, 3) else 0.0
+        noise = wobble[(at["trial"] + at.get("head", 0)) % 4] if at["kind"] == "heads" else 0.0
+        return 0.5 + 0.05 * at["trial"] - loss + noise
+
+    set_scores(made, score)
+    return made
+
+
+def test_differences_of_heads_are_paired_and_corrected(heads: Any) -> None:
+    data = tabled(heads, "heads-tests").data
+    assert len(data) == 2 * 2 * 4
+    loser = data[(data["layer"] == 2) & (data["head"] == 3)]
+    np.testing.assert_allclose(loser["difference"], -0.1, atol=1e-9)
+    assert (loser["corrected"] < 0.05).all()
+    others = data.drop(loser.index)
+    assert (others["corrected"] > 0.5).all()
+    assert (data["corrected"] >= data["p"]).all()
+    assert (data["n"] == 4).all()
+
+
+def test_the_reports_tables_of_heads(heads: Any) -> None:
+    table = tabled(heads, "heads-difference", tasks=["cola"])
+    assert list(table.columns) == ["", "Head 1", "Head 2", "Head 3", "Head 4"]
+    assert (table.rows[1][0], table.rows[1][3]) == ("Layer 2", "-0.100")
+    by_layer = tabled(heads, "heads-by-layer", tasks=["cola"])
+    assert list(by_layer.columns) == ["", "Count", "Mean", "Std Dev", "Min", "25%", "50%", "75%", "Max"]
+    assert [row[0] for row in by_layer.rows] == ["Layer 1", "Layer 2"]
+    layer2 = by_layer.data.iloc[1]
+    assert layer2["Count"] == 4
+    np.testing.assert_allclose([layer2["Mean"], layer2["Min"], layer2["Std Dev"]], [-0.025, -0.1, 0.05], atol=1e-9)
+    by_head = tabled(heads, "heads-by-head", tasks=["cola"])
+    assert [row[0] for row in by_head.rows] == ["Count", "Mean", "Std Dev", "Min", "25%", "50%", "75%", "Max"]
+    assert by_head.rows[0][1:] == ["2", "2", "2", "2"]
+    assert by_head.rows[1][3] == "-0.050"
+    assert tabled(heads, "heads-difference").columns[0] == "Task"
+
+
+def test_the_heat_map_marks_the_head_that_matters(heads: Any) -> None:
+    figure = drawn(heads, "heads")
+    starred = [text.get_text() for ax in figure.axes for text in ax.texts if "*" in text.get_text()]
+    assert starred == ["−0.100*", "−0.100*"]
+    assert figure.axes[0].get_title().startswith("CoLA")
+
+
+def test_heads_without_a_baseline(tables: Any) -> None:
+    made = tables({"tasks": ["cola"], "experiments": [{"kind": "heads", "layers": [1], "sizes": ["all"]}]}, depth=2)
+    with pytest.raises(PalimpsestError, match="baseline"):
+        drawn(made, "heads")
+
+
+# Sequences
+
+
+@pytest.fixture
+def sequence(tables: Any) -> Any:
+    experiments = [
+        {"kind": "sequential", "chains": [["mrpc", "wnli"]], "sizes": ["all"], "trials": 5},
+        {"kind": "interleaved", "tasks": ["rte"], "together": [["rte", "mrpc"]], "sizes": ["all"], "trials": 5},
+    ]
+    made = tables({"tasks": ["mrpc", "rte", "wnli"], "experiments": experiments})
+    gains = {("rte", "mrpc"): 0.05, ("mrpc", "wnli"): -0.03, ("rte", "with rte, mrpc"): 0.02}
+
+    def score(at: dict[str, Any]) -> float:
+        return 0.6 + 0.01 * at["trial"] + gains.get((at["task"], at["chain"]), 0.0) + 1e-4 * ((at["trial"] * 7) % 3)
+
+    set_scores(made, score)
+    return made
+
+
+def test_the_matrix_has_the_baseline_on_its_diagonal(sequence: Any) -> None:
+    table = tabled(sequence, "sequential-matrix")
+    assert list(table.columns)[:4] == ["", "MRPC", "RTE", "WNLI"]
+    assert "after MRPC, WNLI" in table.columns
+    assert "with RTE, MRPC" in table.columns
+    rte = next(row for row in table.rows if row[0] == "RTE")
+    assert rte[1].endswith("*+")  # best of its row, and above the baseline
+    assert "*" not in rte[2]
+    mrpc = next(row for row in table.rows if row[0] == "MRPC")
+    assert "+" not in mrpc[3]
+
+
+def test_sequences_are_tested_in_pairs(sequence: Any) -> None:
+    data = tabled(sequence, "sequential-tests").data.set_index(["task", "chain"])
+    assert data.loc[("rte", "mrpc"), "difference"] == pytest.approx(0.05, abs=1e-3)
+    assert data.loc[("rte", "mrpc"), "corrected"] < 0.05
+    assert data.loc[("rte", "wnli"), "corrected"] > 0.5
+    assert pd.isna(data.loc[("rte", "direct"), "p"])
+    assert data.loc[("rte", "mrpc"), "best"]
+
+
+def test_the_heat_map_of_sequences(sequence: Any) -> None:
+    figure = drawn(sequence, "sequential", interval="median")
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert any(text.startswith("[") for text in texts)
+    assert "Final task" in figure.axes[0].get_ylabel()
+
+
+@pytest.mark.parametrize("kind", ["sequential", "interleaved"])
+def test_loss_curves_of_sequences(sequence: Any, kind: str) -> None:
+    figure = drawn(sequence, "curves", kind=kind, smooth=1)
+    np.testing.assert_allclose(line(figure).get_ydata(), [0.7, 0.5, 0.4])
+
+
+def test_loss_curves_in_the_reports_numbering(tables: Any) -> None:
+    made = tables({"tasks": ["rte"], "experiments": [{"kind": "incremental", "preserved": [0, 12], "sizes": ["all"]}]})
+    set_scores(made, lambda at: at["preserved"] / 12)
+    figure = drawn(made, "curves", own_numbering=True)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["1", "13"]
+
+
+# Medians
+
+
+def test_medians_instead_of_means(tables: Any) -> None:
+    made = tables(
+        {"tasks": ["sst2"], "experiments": [{"kind": "incremental", "preserved": [12], "sizes": [500], "trials": 5}]}
+    )
+    set_scores(made, lambda at: [0.1, 0.5, 0.5, 0.5, 0.6][at["trial"]])
+    table = tabled(made, "summary", interval="median")
+    assert "Median" in table.columns
+    assert table.data["mean"].tolist() == [0.5]
+    assert tabled(made, "summary").data["mean"].tolist() == pytest.approx([0.44])
+    assert "median of n = 5" in drawn(made, "incremental", interval="median")._supxlabel.get_text()
