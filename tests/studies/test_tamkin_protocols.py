@@ -6,9 +6,9 @@ import math
 
 import pytest
 import torch
+from families import DEPTH, encoder_of
 from scipy import stats
 
-from families import DEPTH, encoder_of
 from palimpsest.specs.intervention import Reinitialize
 from palimpsest.specs.protocol import PROTOCOLS
 from palimpsest.surgery.initialisers import draw

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 from palimpsest.analysis.published import published
@@ -17,7 +19,7 @@ def runtime(table: pd.DataFrame) -> TextTable:
     Time is what was recorded with each trial, its share of a pack's; a trial in several cells counts once.
     """
     account = published("runtime")
-    found = []
+    found: list[dict[str, Any]] = []
     for kind in selection.unique(table["kind"]):
         rows = table[selection.is_(table, "kind", kind)]
         for size in selection.sizes(rows):
@@ -38,7 +40,7 @@ def runtime(table: pd.DataFrame) -> TextTable:
     shown = [
         [f"{row['kind']}, {size_name(row['size'])}", _count(row["trials"], row["planned"]), f"{row['steps']:,}",
          duration(row["hours"]), row["published"] or "–"]
-        for row in data.to_dict("records")
+        for row in found
     ]  # fmt: skip
     shown.append(
         ["in all", _count(int(data["trials"].sum()), int(data["planned"].sum())), f"{data['steps'].sum():,}",
