@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from palimpsest.errors import SpecError
 from palimpsest.execution.plan import make_plan
 from palimpsest.execution.run import run_plan
 from palimpsest.specs.study import Study
@@ -36,6 +37,8 @@ def run(
     from palimpsest.analysis.table import table
 
     if isinstance(study, Study):
+        if settings or model:
+            raise SpecError("settings and model change a study that is read; give a Study with what you want in it")
         studies: tuple[Study, ...] = (study,)
     else:
         studies = load(str(study), {**(settings or {}), **({"encoder": model} if model else {})})
