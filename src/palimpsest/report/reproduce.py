@@ -9,33 +9,38 @@ from typing import Any
 
 import yaml
 
-from palimpsest.specs.protocol import PROTOCOLS
-from palimpsest.specs.study import Study, size_label
+from palimpsest.specs.protocol import PROTOCOLS, Protocol
+from palimpsest.specs.study import Experiment, Study, size_label
 
 
 def study_yaml(study: Study) -> str:
     """A study, with all settings laid over it, as a YAML file that says the same."""
-    data = study.model_dump(mode="json", exclude_defaults=True)
-    data["name"] = study.name
+    data = dict(study.canonical)
     if "protocol" in data:
-        data["protocol"] = _protocol(study.protocol.name, study.protocol, data["protocol"])
-    for number, given in enumerate(study.experiments):
-        experiment = {"kind": None, **data["experiments"][number]}
-        data["experiments"][number] = experiment
-        if given.protocol is not None:
-            experiment["protocol"] = _protocol(given.protocol.name, given.protocol, experiment["protocol"])
-        if "sizes" in experiment:
-            experiment["sizes"] = [size if isinstance(size, int) else size_label(size) for size in given.sizes]
-        for name in ("trials", "epochs"):
-            table = experiment.get(name)
-            if isinstance(table, dict) and set(table) == {"default"}:
-                experiment[name] = table["default"]
+        data["protocol"] = _protocol(study.protocol)
+    data["experiments"] = [
+        _experiment(given, plain) for given, plain in zip(study.experiments, data["experiments"], strict=True)
+    ]
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100, default_flow_style=None)
 
 
-def _protocol(name: str, protocol: Any, fields: dict[str, Any]) -> Any:
+def _experiment(given: Experiment, plain: dict[str, Any]) -> dict[str, Any]:
+    found = {"kind": plain["kind"], **plain}
+    if given.protocol is not None:
+        found["protocol"] = _protocol(given.protocol)
+    if "sizes" in found:
+        found["sizes"] = [size if isinstance(size, int) else size_label(size) for size in given.sizes]
+    for name in ("trials", "epochs"):
+        table = found.get(name)
+        if isinstance(table, dict) and set(table) == {"default"}:
+            found[name] = table["default"]
+    return found
+
+
+def _protocol(protocol: Protocol) -> Any:
     """By its name alone, if that says everything."""
-    return name if PROTOCOLS.get(name) == protocol else fields
+    known = PROTOCOLS.get(protocol.name) == protocol
+    return protocol.name if known else {"name": protocol.name, **protocol.canonical}
 
 
 def command(

@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from types import FrameType
 from typing import Any
 
 import anyio
@@ -54,6 +55,7 @@ class Watched:
         self._changed: dict[str, int] = {}  # trial → the version in which it changed
         self._listeners: set[anyio.Event] = set()
         self._watchers = 0
+        self._closing = False
 
     def look(self) -> bool:
         """Read what is new; whether there was anything."""
@@ -85,6 +87,12 @@ class Watched:
         ids = {id for id, version in self._changed.items() if version > since}
         return [found for page in self.pages if (found := page.changes(ids))]
 
+    def close(self) -> None:
+        """Let go of all who listen: the server is about to end."""
+        self._closing = True
+        for listener in self._listeners:
+            listener.set()
+
     async def follow(self) -> None:
         """Look again and again, as long as somebody watches."""
         while True:
@@ -104,7 +112,7 @@ class Watched:
         try:
             yield _event("hello", {"server": self.server}, since)
             sent = -1
-            while True:
+            while not self._closing:
                 news = anyio.Event()
                 self._listeners.add(news)
                 try:
@@ -169,13 +177,22 @@ def application(watched: Watched, host: str = "127.0.0.1") -> Starlette:
     )
 
 
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, watched: Watched) -> None:
+        super().__init__(config)
+        self._watched = watched
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._watched.close()
+        super().handle_exit(sig, frame)
+
+
 def serve(watched: Watched, host: str, port: int) -> None:
     """Serve until interrupted."""
     config = uvicorn.Config(
         application(watched, host), host=host, port=port, log_level="warning", timeout_graceful_shutdown=1
     )
-    server = uvicorn.Server(config)
     try:
-        server.run()
+        _Server(config, watched).run()
     except SystemExit:  # uvicorn's way to say that the port is taken; it has logged why
         raise PalimpsestError(f"cannot serve on {host}:{port}; is the port taken? Choose another with --port") from None
