@@ -68,12 +68,12 @@ class Protocol(Spec):
     head_dropout: Fraction = Field(0.0, description="Dropout between pooling and the classifier.")
     dropout: bool = Field(True, description="Whether the encoder's own dropout (see its config) is active in training.")
 
-    optimizer: Literal["adam", "adamw"] = "adam"
-    learning_rate: Positive = 2e-5
-    beta1: Fraction = 0.9
-    beta2: Fraction = 0.999
-    epsilon: Positive = 1e-8
-    weight_decay: Annotated[Number, Field(ge=0)] = 0.0
+    optimizer: Literal["adam", "adamw"] = Field("adam", description="As torch has them.")
+    learning_rate: Positive = Field(2e-5, description="The highest of the schedule.")
+    beta1: Fraction = Field(0.9, description="Adam's decay of the gradient's mean.")
+    beta2: Fraction = Field(0.999, description="Adam's decay of the gradient's square.")
+    epsilon: Positive = Field(1e-8, description="Adam's ε.")
+    weight_decay: Annotated[Number, Field(ge=0)] = Field(0.0, description="For adamw only.")
     schedule: Literal["constant", "linear"] = Field("constant", description="linear: decays to zero at the last step.")
     warmup: Fraction = Field(0.0, description="Fraction of the steps over which the learning rate rises from zero.")
     clip: Positive | None = Field(None, description="Gradients are scaled down to this global norm; null for never.")
@@ -85,8 +85,8 @@ class Protocol(Spec):
         description="Layers left out of the optimiser, counted from 1, or from the top when negative (-1: the last).",
     )
 
-    batch_size: Count = 8
-    epochs: Count = 3
+    batch_size: Count = Field(8, description="Examples in a step.")
+    epochs: Count = Field(3, description="Passes over the training examples.")
     converge: Convergence | None = Field(
         None,
         description="Train until the loss is flat, for at most `epochs` (over which the schedule of the learning rate "

@@ -171,50 +171,52 @@ class Localized(Experiment):
     """Re-initialise a block of consecutive layers, or preserve it while all others are re-initialised."""
 
     kind: Literal["localized"]
-    block_size: Count = 3
+    block_size: Count = Field(3, description="How many layers a block has.")
     mode: Annotated[
         tuple[Literal["reinitialized", "preserved"], ...],
         Field(min_length=1),
         AfterValidator(_distinct),
         BeforeValidator(_listed),
-    ] = ("reinitialized", "preserved")
+    ] = Field(("reinitialized", "preserved"), description="What is done to the block: either, or both in turn.")
 
 
 class Permutation(Experiment):
     """Shuffle the layers. The nth permutation is the same for every task; each is a trial index of its own."""
 
     kind: Literal["permutation"]
-    permutations: Count = 10
-    trials: BySize = Field({"default": 1})
+    permutations: Count = Field(10, description="How many orders of the layers are drawn.")
+    trials: BySize = Field({"default": 1}, description="Trials of each permutation.")
 
 
 class Probing(Experiment):
     """Train a linear classifier on a layer's pooled hidden states; the encoder is frozen."""
 
     kind: Literal["probing"]
-    layers: LayerRefs = "all"
-    trials: BySize = Field({"default": 8})
-    patience: Count = 3
-    epochs: BySize | None = Field({"default": 40})
+    layers: LayerRefs = Field("all", description="Layers that are probed; 0 is the embeddings.")
+    trials: BySize = Field({"default": 8}, description="Trials per layer.")
+    patience: Count = Field(3, description="Stop after so many epochs without a better held-out loss.")
+    epochs: BySize | None = Field({"default": 40}, description="The most epochs.")
 
 
 class Heads(Experiment):
     """Re-initialise one attention head at a time."""
 
     kind: Literal["heads"]
-    layers: LayerRefs = (1, 2, 11, 12)
+    layers: LayerRefs = Field((1, 2, 11, 12), description="Layers whose heads are taken.")
     heads: Annotated[
         Literal["all"] | Annotated[tuple[Count, ...], Field(min_length=1)],
         AfterValidator(_distinct),
         BeforeValidator(lambda value: value if value == "all" else _listed(value)),
-    ] = "all"
+    ] = Field("all", description="Heads of each of these layers, counted from 1.")
 
 
 class Custom(Experiment):
     """Named variants, each a list of interventions written out."""
 
     kind: Literal["custom"]
-    variants: dict[str, tuple[Intervention, ...]] = Field(min_length=1)
+    variants: dict[str, tuple[Intervention, ...]] = Field(
+        min_length=1, description="A name for each list of interventions; an empty list is the intact encoder."
+    )
 
 
 class Sequential(Experiment):
@@ -248,25 +250,27 @@ class Drawing(Spec):
     """A figure or a table that is computed from the study's trials."""
 
     kind: str = Field(description="Which figure or table.")
-    title: str = ""
+    title: str = Field("", description="Above the drawing.")
     options: dict[str, Any] = Field({}, description="What this kind of drawing understands.")
 
 
 class Study(Spec):
     """Which trials, and which figures."""
 
-    name: str = Field(min_length=1, max_length=200)
-    title: str = ""
-    description: str = ""
+    name: str = Field(min_length=1, max_length=200, description="By default the file's own, without its ending.")
+    title: str = Field("", description="The question, in a line.")
+    description: str = Field("", description="More about it.")
     encoder: str = Field(
         "pocket",
         description="A hub name, a directory (./ and ../ start from the study file), or a built-in encoder.",
     )
     protocol: Protocol = Field(Protocol(), description="A protocol name or {extends: NAME, field: value, …}.")
-    tasks: Annotated[tuple[AnyTask, ...], BeforeValidator(_task_names)] = Field(min_length=1)
-    experiments: tuple[AnyExperiment, ...] = Field(min_length=1)
-    figures: tuple[Drawing, ...] = ()
-    tables: tuple[Drawing, ...] = ()
+    tasks: Annotated[tuple[AnyTask, ...], BeforeValidator(_task_names)] = Field(
+        min_length=1, description="Names of known tasks (`palimpsest tasks`), and tasks of your own files."
+    )
+    experiments: tuple[AnyExperiment, ...] = Field(min_length=1, description="What is done to the encoder.")
+    figures: tuple[Drawing, ...] = Field((), description="What `palimpsest figures` draws.")
+    tables: tuple[Drawing, ...] = Field((), description="What `palimpsest tables` prints; by default a summary.")
     aside: bool = Field(
         False, description="Not meant when the folder of a shipped study is named; only by its own name."
     )

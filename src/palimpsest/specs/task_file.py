@@ -24,7 +24,7 @@ class TaskFile(Spec):
     validation: Path = Field(description="The examples that metrics are computed on.")
     text: str | tuple[str, str] = Field(description="The column with the text, or the two columns of a sentence pair.")
     label: str = Field(description="The column with the class or, for regression, the number.")
-    type: Literal["classification", "regression"] = "classification"
+    type: Literal["classification", "regression"] = Field("classification", description="What the labels are.")
     labels: tuple[str, ...] | None = Field(
         None, description="The classes in the order of their numbers; by default sorted (as numbers if all are)."
     )
