@@ -32,10 +32,10 @@ def waves(plan: Plan, missing: Sequence[Trial], store: Store) -> Iterator[Wave]:
         if parent is not None and parent.identity not in work and not store.has_weights(parent.identity):
             work[parent.identity] = parent
             waiting.append(parent)
-    parents = _parents(work.values())
     again = frozenset(id for id in work if plan.statuses.get(id) == "finished")
     # Another machine's shard, or a later run, may need weights too: all that is missing counts.
     left = {trial.identity: trial for trial in (*plan.missing(), *work.values())}
+    parents = _parents(left.values())
     depths: dict[int, list[Trial]] = {}
     for trial in work.values():
         depths.setdefault(sum(a.identity in work for a in trial.ancestors), []).append(trial)

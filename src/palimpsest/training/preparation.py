@@ -14,6 +14,7 @@ import numpy.typing as npt
 import torch
 
 from palimpsest import streams
+from palimpsest.encoders.anatomy import Anatomy
 from palimpsest.encoders.loading import Encoder, State, without
 from palimpsest.errors import SurgeryError
 from palimpsest.specs.intervention import DeleteLayers, PermuteLayers, Reinitialize
@@ -33,6 +34,11 @@ def fresh_pooler(hidden: int, seed: int, device: torch.device | str = "cpu") -> 
     """Weight and bias of a pooler drawn anew, with a trial's classifier seed."""
     weight = draw((hidden, hidden), _HEAD_LAW, "classifier", seed, "pooler", device=device)
     return weight, torch.zeros(hidden, device=device)
+
+
+def _pooler(anatomy: Anatomy) -> str:
+    """Where an encoder's pooler is, or would be in families that have none: a trial may learn one."""
+    return anatomy.family.pooler or "pooler.dense"
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +140,7 @@ class Prepared:
 
     def learnt(self, weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Weights by the names of :class:`Network` → those of the encoder, by its own names; the head is left out."""
-        pooler = self.encoder.anatomy.family.pooler or "pooler.dense"
+        pooler = _pooler(self.encoder.anatomy)
         state = {n.removeprefix("encoder."): w.detach() for n, w in weights.items() if n.startswith("encoder.")}
         return state | {
             n.replace("pooler", pooler, 1): w.detach() for n, w in weights.items() if n.startswith("pooler.")
@@ -151,9 +157,9 @@ class Prepared:
         known = set(self.start or ()) | (set(source) if self.encoder.has_pooler else set())
         state: dict[str, torch.Tensor] = {}
         if p.pooling == "pooler" and self.task.kind != "spans":
-            if f"{anatomy.family.pooler}.weight" in known and p.pooler == "keep":
-                state["pooler.weight"] = source[f"{anatomy.family.pooler}.weight"]
-                state["pooler.bias"] = source[f"{anatomy.family.pooler}.bias"]
+            own = _pooler(anatomy)
+            if f"{own}.weight" in known and p.pooler == "keep":
+                state["pooler.weight"], state["pooler.bias"] = source[f"{own}.weight"], source[f"{own}.bias"]
             else:
                 state["pooler.weight"], state["pooler.bias"] = fresh_pooler(hidden, seed, device)
         state["head.weight"] = draw((self.outputs, hidden), _HEAD_LAW, "classifier", seed, "head", device=device)
