@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # One thread a process: the tests run in parallel processes, and small networks gain nothing from more.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
-.PHONY: demo test browser check format clean
+.PHONY: demo test browser check format audit clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Palimpsest needs Python 3.11 or newer; try: make PYTHON=python3.11 " if sys.version_info < (3, 11) else 0)'
@@ -33,6 +33,11 @@ check: $(VENV)/.installed
 format: $(VENV)/.installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Known vulnerabilities of what is installed. Asks public databases, so it needs the network.
+audit: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(BIN)/python -m pip_audit --skip-editable
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

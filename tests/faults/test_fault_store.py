@@ -1,0 +1,119 @@
+"""The store fails in mid-run: full, read-only, broken, removed; or holds what is no record."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fault_tools import results, stamps
+
+from palimpsest.errors import StoreError
+from palimpsest.execution.worker import Event
+from palimpsest.store import DirectoryStore
+
+
+@pytest.mark.parametrize(
+    ("call", "number"), [("fsync", errno.ENOSPC), ("fsync", errno.EDQUOT), ("link", errno.EROFS), ("link", errno.EIO)]
+)
+def test_a_disk_that_fails(
+    run_study: Any, study: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
+) -> None:
+    """A clear error, what is finished is intact, and the same command goes on when the disk is well again."""
+    working, calls = getattr(os, call), [0]
+
+    def failing(*args: Any) -> Any:
+        calls[0] += 1
+        if calls[0] > 10:
+            raise OSError(number, os.strerror(number))
+        return working(*args)
+
+    where = tmp_path / "store"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, failing)
+        with pytest.raises(
+            StoreError, match=f"cannot write to the store.*{os.strerror(number)}.*the same command again"
+        ):
+            run_study(study(), where)
+    before = stamps(where)
+    assert 0 < len(before) < 20
+    assert len(results(where)) == len(before)
+    run_study(study(), where)
+    assert len(results(where)) == 20
+    assert before.items() <= stamps(where).items()
+
+
+def test_a_store_that_is_removed_in_mid_run(run_study: Any, study: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    where = tmp_path / "store"
+    put, puts = DirectoryStore.put, [0]
+
+    def remove_after_five(self: DirectoryStore, record: Any) -> None:
+        if puts[0] == 5:
+            shutil.rmtree(where)
+        puts[0] += 1
+        put(self, record)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DirectoryStore, "put", remove_after_five)
+        with pytest.raises(StoreError, match="has been removed"):
+            run_study(study(), where)
+    assert not (where / "trials").exists()  # nobody made a store without a marker
+    shutil.rmtree(where, ignore_errors=True)
+    run_study(study(), where)
+    assert len(results(where)) == 20
+
+
+def test_records_that_are_none(run_study: Any, study: Any, tmp_path: Path) -> None:
+    """Named, skipped, never deleted; their trials are run again, and no others."""
+    where = tmp_path / "store"
+    run_study(study(), where)
+    whole, before = results(where), stamps(where)
+    files = sorted(where.glob("trials/*/*.json"))
+    other = files[5].read_bytes()
+    harm = {files[0]: b"", files[1]: files[1].read_bytes()[:200], files[2]: other, files[3]: b"\x00\xff" * 50}
+    for file, content in harm.items():
+        file.write_bytes(content)
+    stranger = files[4].with_name("notes.json")
+    stranger.write_text("{}")
+    store = DirectoryStore.open(where)
+    assert len(store.finished_ids()) == 16
+    assert {p.path for p in store.problems} == {*map(str, harm), str(stranger)}
+    events = run_study(study(), where)
+    assert {f"{e.trial.identity}.json" for e in events if e.kind == "trial"} == {file.name for file in harm}
+    assert sorted(p.read_bytes() for p in (where / "damaged").iterdir()) == sorted(harm.values())
+    assert stranger.read_text() == "{}"
+    stranger.unlink()
+    assert results(where) == whole
+    untouched = {name: stamp for name, stamp in before.items() if name not in {file.name for file in harm}}
+    assert untouched.items() <= stamps(where).items()
+
+
+def test_two_drivers_at_once(run_study: Any, study: Any, planned: Any, tmp_path: Path) -> None:
+    """While the first is at its first pack, the second does everything: the first then does only what was in flight."""
+    from palimpsest.execution.run import run_plan
+    from palimpsest.store import open_store
+
+    where = tmp_path / "store"
+    store = open_store(where, create=True)
+    begun: list[tuple[Any, ...]] = []
+    ended: list[Event] = []
+    second: list[list[Event]] = []
+
+    def watch(event: Event) -> None:
+        if event.kind == "begin":
+            begun.append(event.trials)
+            if not second:
+                second.append(run_study(study(), where))
+        elif event.kind == "trial":
+            ended.append(event)
+
+    run_plan(planned(study(), store), store, str(where), watch, "cpu", processes=1)
+    first, by_second = begun[0], stamps(where)
+    assert len(begun) == 1
+    assert len(first) <= 8
+    assert len(ended) == 20
+    assert sum(len(e.trials) for e in second[0] if e.kind == "begin") == 20
+    assert len(by_second) == len(results(where)) == 20
