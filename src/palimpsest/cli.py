@@ -187,6 +187,12 @@ def run(
             "--pack-timeout", min=1, metavar="SECONDS", help="Take a worker that is longer at a pack for lost."
         ),
     ] = None,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--track", metavar="NAME:PLACE", help="Also log trials: tensorboard:DIR, wandb:PROJECT, mlflow:URI."
+        ),
+    ] = None,
 ) -> None:
     """Run what is missing of a study. Stop it with Ctrl-C at any time; the same command goes on from there."""
     _check_choice("device", device, DEVICES)
@@ -194,7 +200,7 @@ def run(
     _check_choice("executor", executor, EXECUTORS)
     made = _plan(study, _open_if_there(store), data, model, set_)
     _run(
-        made, store, device, engine, retry_failed, limit, shard, processes=processes, executor=executor,
+        made, store, device, engine, retry_failed, limit, shard, track or (), processes=processes, executor=executor,
         address=address, worker_cores=worker_cores, pack_timeout=pack_timeout,
     )  # fmt: skip
     again = (
@@ -640,13 +646,17 @@ def _run(
     retry_failed: bool = False,
     limit: int | None = None,
     shard: str | None = None,
+    track: Sequence[str] = (),
     **where: Any,
 ) -> None:
+    from contextlib import ExitStack
+
     from palimpsest.execution.plan import Shard
     from palimpsest.execution.progress import Display
     from palimpsest.execution.run import run_plan
     from palimpsest.figures.registry import check
     from palimpsest.store import open_store
+    from palimpsest.tracking import open_tracker
 
     for study in made.studies:
         check(study)
@@ -664,10 +674,17 @@ def _run(
         which = f"of shard {shard}" if shard else f"{len(made.trials):,}"
         console.print(f"Nothing to run: all {which} trials are in {_escape(place)}.")
         return
-    with Display(console, missing, made) as display:
+    with ExitStack() as opened:
+        trackers = [opened.enter_context(open_tracker(where_to)) for where_to in track]
+        display = opened.enter_context(Display(console, missing, made))
+
+        def show(event: Any) -> None:
+            for observer in (*trackers, display):
+                observer.show(event)
+
         try:
             run_plan(
-                made, store, place, display.show, device, engine,  # type: ignore[arg-type]
+                made, store, place, show, device, engine,  # type: ignore[arg-type]
                 limit=limit, retry_failed=retry_failed, shard=part, **where,
             )  # fmt: skip
         except KeyboardInterrupt:
