@@ -100,7 +100,7 @@ def test_other_weights_or_other_examples_are_other_features(
     pristine = features(tiny_encoder, tiny_data)
     changed = Encoder(tiny_encoder.identity, tiny_encoder.network(), None, tiny_encoder.anatomy, True)
     with torch.no_grad():
-        changed.model.encoder.layer[2].output.dense.bias += 1.0
+        changed.model.encoder.layer[2].output.dense.weight *= 3.0
     runs.clear()
     assert not np.allclose(features(changed, tiny_data).train[3], pristine.train[3])
     features(tiny_encoder, make_data(seed=1))
