@@ -679,8 +679,9 @@ def _run(
         display = opened.enter_context(Display(console, missing, made))
 
         def show(event: Any) -> None:
-            for observer in (*trackers, display):
-                observer.show(event)
+            for tracker in trackers:
+                tracker.show(event)
+            display.show(event)
 
         try:
             run_plan(
