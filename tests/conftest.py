@@ -6,10 +6,15 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+# How long an example takes says more of the machine than of the code; and a failure should be repeatable.
+hypothesis.settings.register_profile("palimpsest", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.load_profile("palimpsest")
 
 
 @pytest.fixture(scope="session")
