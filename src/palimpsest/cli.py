@@ -634,8 +634,8 @@ def _warn_of_problems(store: Store) -> None:
 
 
 def _folder(out: Path, study: Study, made: Plan) -> Path:
-    """Several studies draw into folders of their own."""
-    return out / file_name(study.name) if len(made.studies) > 1 else out
+    """Several studies draw into folders of their own: tamkin2020/figure2, …"""
+    return out.joinpath(*map(file_name, study.name.split("/"))) if len(made.studies) > 1 else out
 
 
 def _run(
