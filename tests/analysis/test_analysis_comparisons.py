@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -20,6 +20,7 @@ def test_hand_worked_corrections() -> None:
     np.testing.assert_allclose(corrected(p, "none"), p)
 
 
+@settings(deadline=None)
 @given(P_VALUES, st.sampled_from(["holm", "bh"]))
 def test_corrections_never_help_and_keep_the_order(p: list[float], how: str) -> None:
     found = corrected(p, how)
@@ -29,6 +30,7 @@ def test_corrections_never_help_and_keep_the_order(p: list[float], how: str) -> 
     assert (np.diff(found[order]) >= -1e-12).all()
 
 
+@settings(deadline=None)
 @given(P_VALUES)
 def test_holm_is_the_stricter_one_and_milder_than_bonferroni(p: list[float]) -> None:
     holm = corrected(p, "holm")
@@ -36,6 +38,7 @@ def test_holm_is_the_stricter_one_and_milder_than_bonferroni(p: list[float]) -> 
     assert (holm <= np.minimum(np.array(p) * len(p), 1) + 1e-12).all()
 
 
+@settings(deadline=None)
 @given(P_VALUES)
 def test_bh_agrees_with_scipy(p: list[float]) -> None:
     np.testing.assert_allclose(corrected(p, "bh"), stats.false_discovery_control(p), atol=1e-12)
