@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-_LONGEST = 80  # characters; file systems take 255 bytes
+_LONGEST = 60  # characters, of up to four bytes; file systems take 255
 
 
 def file_name(name: str) -> str:
@@ -15,7 +15,7 @@ def file_name(name: str) -> str:
     fingerprint at its end.
     """
     plain = re.sub(r"[^\w.-]", "-", name)[:_LONGEST].strip(".- ")
-    if plain == name:
+    if name and plain == name:
         return plain
     fingerprint = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{plain or 'unnamed'}-{fingerprint}"

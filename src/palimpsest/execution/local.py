@@ -10,6 +10,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -127,7 +128,11 @@ class _Worker:
     def give(self, job: Job, attempt: int) -> None:
         self.job, self.attempt, self.ended = job, attempt, set()
         self._deadline = time.monotonic() + (self._time or 0.0)
-        self.pipe.send(job)
+        self._send(job)
+
+    def _send(self, job: Job | None) -> None:
+        with suppress(BrokenPipeError, ConnectionResetError):  # it has just died: reading from the pipe will tell
+            self.pipe.send(job)
 
     def overdue(self) -> bool:
         return self._time is not None and time.monotonic() > self._deadline
@@ -137,7 +142,7 @@ class _Worker:
             self.ended.add(event.trial.identity)
 
     def stop(self) -> None:
-        self.pipe.send(None)
+        self._send(None)
         self.process.join(timeout=10)
         self.kill()
 
