@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from palimpsest.analysis.table import cka_table, curves_table, drift_table
 from palimpsest.errors import PalimpsestError
 from palimpsest.figures.registry import figure_of, table_of
+from palimpsest.figures.schematic import layers_after
 from palimpsest.specs.study import Drawing
 from palimpsest.store import Record
 
@@ -255,3 +257,16 @@ def test_medians_instead_of_means(tables: Any) -> None:
     assert table.data["mean"].tolist() == [0.5]
     assert tabled(made, "summary").data["mean"].tolist() == pytest.approx([0.44])
     assert "median of n = 5" in drawn(made, "incremental", interval="median")._supxlabel.get_text()
+
+
+def test_the_schematic_of_deleted_layers_is_shorter(tables: Any) -> None:
+    variants = {"intact": [], "short": [{"kind": "delete", "layers": [2, 3]}, {"kind": "reinitialize", "layers": [2]}]}
+    made = tables({"tasks": ["cola"], "experiments": [{"kind": "custom", "variants": variants}]}, depth=4)
+    assert layers_after(json.dumps(variants["short"]), 4) == [(1, False, []), (4, True, [])]
+    assert [text.get_text() for text in drawn(made, "schematic").axes[0].texts] == ["1", "4"]
+
+
+def test_sequences_do_nothing_to_layers(tables: Any) -> None:
+    made = tables({"tasks": ["rte", "mrpc"], "experiments": [{"kind": "sequential", "trials": 1}]})
+    with pytest.raises(PalimpsestError, match="layers"):
+        drawn(made, "schematic")

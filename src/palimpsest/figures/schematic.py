@@ -31,12 +31,13 @@ def schematic(
 ) -> Figure:
     """A panel per experiment, a row per condition, a box per layer: dark is pretrained, light is re-initialised.
 
-    Boxes of shuffled models carry the number of the pretrained layer that they hold; a light corner with a number is a
-    re-initialised attention head. Needs no results.
+    Boxes of shuffled or shortened models carry the number of the pretrained layer that they hold; a light corner with
+    a number is a re-initialised attention head. Needs no results.
 
     Options: `experiments`, some of the labels; `most`, how many conditions to show of each, evenly chosen.
     """
-    rows = table[~selection.is_(table, "kind", "probing")]  # probing does nothing to the layers
+    nothing_to_layers = ["probing", "sequential", "interleaved"]
+    rows = table[~table["kind"].isin(nothing_to_layers)]
     if experiments is not None:
         rows = rows[selection.among("experiment", experiments, rows["experiment"])]
     if rows.empty:
@@ -100,6 +101,8 @@ def layers_after(interventions: str, depth: int) -> list[tuple[int, bool, list[i
                 for n, head in intervention["heads"]:
                     source, gone, heads = state[n - 1]
                     state[n - 1] = (source, gone, heads if gone else [*heads, head])
+            case "delete":
+                state = [layer for n, layer in enumerate(state, start=1) if n not in intervention["layers"]]
             case other:
                 raise PalimpsestError(f"the intervention {other!r} cannot be drawn")
     return state

@@ -106,9 +106,12 @@ def depth(table: pd.DataFrame) -> int:
     """The number of layers, as far as the table tells: the highest that any trial preserves, touches or reorders."""
     highest = [int(v) for name in ("preserved", "layer") for v in table[name].dropna()]
     for text in unique(table["interventions"]):
+        gone = 0  # what comes after a deletion counts the layers that are left
         for intervention in json.loads(text):
-            highest += intervention.get("layers", []) + intervention.get("order", [])
-            highest += [layer for layer, _ in intervention.get("heads", [])]
+            named = intervention.get("layers", []) + intervention.get("order", [])
+            named += [layer for layer, _ in intervention.get("heads", [])]
+            highest += [layer + gone for layer in named]
+            gone += len(intervention["layers"]) if intervention["kind"] == "delete" else 0
     return max(highest, default=0)
 
 
