@@ -23,7 +23,7 @@ TRACKERS = {
 
 
 def open_tracker(where: str) -> Tracker:
-    """``tensorboard:DIR``, ``wandb:PROJECT`` or ``mlflow:URI`` (for MLflow a directory is a URI too)."""
+    """``tensorboard:DIR``, ``wandb:PROJECT`` or ``mlflow:URI``."""
     name, _, place = where.partition(":")
     if name not in TRACKERS:
         raise UnknownName("tracker", name, TRACKERS, hint="(--track NAME:PLACE)")

@@ -1,12 +1,14 @@
-"""MLflow: an experiment called palimpsest at a tracking URI or in a directory, with a run per trial."""
+"""MLflow: an experiment called palimpsest at a tracking URI (``http://…``, ``sqlite:///…``), with a run per trial."""
 
 from __future__ import annotations
 
 import time
 
 from mlflow.entities import Metric, Param, RunTag
+from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
+from palimpsest.errors import SpecError
 from palimpsest.specs.trial import Trial
 from palimpsest.tracking.base import Tracker, config_of, final_of, name_of, scalars_of
 from palimpsest.training.outcome import Outcome
@@ -18,9 +20,12 @@ _LONGEST = 500  # characters of a parameter
 
 class MLflow(Tracker):
     def __init__(self, place: str) -> None:
-        self._client = MlflowClient(tracking_uri=place)
-        known = self._client.get_experiment_by_name(_EXPERIMENT)
-        self._experiment = known.experiment_id if known else self._client.create_experiment(_EXPERIMENT)
+        try:
+            self._client = MlflowClient(tracking_uri=place)
+            known = self._client.get_experiment_by_name(_EXPERIMENT)
+            self._experiment = known.experiment_id if known else self._client.create_experiment(_EXPERIMENT)
+        except MlflowException as error:
+            raise SpecError(f"--track mlflow:{place} cannot be opened: {error}") from None
 
     def log(self, trial: Trial, outcome: Outcome) -> None:
         run = self._client.create_run(self._experiment, run_name=name_of(trial)).info.run_id
