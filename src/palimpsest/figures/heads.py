@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from palimpsest.analysis.comparisons import CORRECTIONS, corrected, pair_with, paired
+from palimpsest.analysis.comparisons import CORRECTIONS, SHORT_CORRECTIONS, corrected, pair_with, paired
 from palimpsest.analysis.statistics import INTERVALS, IntervalKind
 from palimpsest.errors import PalimpsestError, StoreError
 from palimpsest.figures import selection, style
@@ -97,9 +97,10 @@ def heads(
         metric = metric_name(selection.metric(rows[selection.is_(rows, "task", task)]))
         ax.set(title=style.literal(f"{task_name(task)}: difference in {metric}"))
     axes[-1].set_xlabel("Head")
-    count = f"paired differences of n = {int(data['n'].min())} to {int(data['n'].max())} trials"
+    low, high = int(data["n"].min()), int(data["n"].max())
+    count = f"paired differences, n = {low}" + (f" to {high}" if high > low else "")
     label = size_name(selection.unique(rows["size"])[0])
-    star = f"* p < 0.05, {CORRECTIONS[correction]}"
+    star = f"* p < 0.05, {SHORT_CORRECTIONS[correction]}"
     style.footnote(figure, label, count, star, selection.missing_note(rows))
     return figure
 

@@ -76,8 +76,8 @@ def labels(sizes: Iterable[str | int | float]) -> list[str]:
 
 
 def one_size(rows: pd.DataFrame, size: str | int | float | None) -> tuple[pd.DataFrame, str]:
-    """The rows of one size: the one asked for, or the largest."""
-    known = sizes(rows)
+    """The rows of one size: the one asked for, or the largest that anything is finished of."""
+    known = sizes(rows[finished(rows)]) or sizes(rows)
     label = known[-1] if size is None else size_label(parse_size(size))
     return rows[among("size", [label], rows["size"])], label
 

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from palimpsest.analysis.comparisons import CORRECTIONS, corrected, pair_with, paired
+from palimpsest.analysis.comparisons import CORRECTIONS, SHORT_CORRECTIONS, corrected, pair_with, paired
 from palimpsest.analysis.statistics import INTERVALS, IntervalKind, summarise
 from palimpsest.errors import PalimpsestError
 from palimpsest.figures import selection, style
@@ -110,7 +110,7 @@ def sequential(
     if len(columns) > len(finals):
         ax.tick_params(axis="x", rotation=30)
     ax.set(xlabel="Intermediate task (diagonal: none)", ylabel="Final task")
-    star = f"* p < 0.05, paired, {CORRECTIONS[correction]}"
+    star = f"* p < 0.05, paired, {SHORT_CORRECTIONS[correction]}"
     label = size_name(selection.unique(rows["size"])[0])
     note = selection.mean_note(data, interval).partition(";")[0]
     style.footnote(figure, label, note, "colours: difference to the baseline", star, selection.missing_note(rows))
