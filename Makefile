@@ -39,5 +39,8 @@ audit: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
 	$(BIN)/python -m pip_audit --skip-editable
 
+docs: $(VENV)/.installed
+	$(BIN)/python docs/generate.py
+
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
