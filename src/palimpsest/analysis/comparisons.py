@@ -21,6 +21,9 @@ CORRECTIONS = {
 }
 """How tables call the corrections."""
 
+SHORT_CORRECTIONS = {"holm": "Holm", "bh": "Benjamini–Hochberg", "none": "uncorrected"}
+"""How figures call them, where there is little room."""
+
 
 @dataclass(frozen=True)
 class Difference:
