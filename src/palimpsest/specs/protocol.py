@@ -161,7 +161,7 @@ PROTOCOLS: dict[str, Protocol] = {
         ),
         Protocol(
             name="pocket",
-            summary="For the built-in pocket BERT: a small network wants a higher learning rate and fewer, larger steps.",
+            summary="For the built-in pocket BERT: a higher learning rate, and fewer, larger steps.",
             learning_rate=3e-4,
             schedule="linear",
             warmup=0.1,

@@ -66,6 +66,6 @@ def _check_vocabulary(encoder: Encoder, task: Task, *splits: Encoded) -> None:
     highest = max((int(split.ids.max()) for split in splits if len(split.ids)), default=0)
     if highest >= words:
         raise EncoderError(
-            f"the tokenizer of {encoder.identity.name} does not belong to its weights: in {task.name} it gives the token "
-            f"{highest}, but there are embeddings for {words:,} tokens only"
+            f"the tokenizer of {encoder.identity.name} does not belong to its weights: in {task.name} it gives the "
+            f"token {highest}, but there are embeddings for {words:,} tokens only"
         )
