@@ -141,13 +141,13 @@ def plan(
     console.print(
         f"[bold]{_escape(study)}[/] on {_escape(', '.join(sorted({t.encoder for t in made.trials.values()})))}"
     )
-    console.print(f"  trials named      {len(made.cells):>9,}")
-    console.print(f"  distinct          {len(made.trials):>9,}")
-    console.print(f"  already finished  {made.count('finished'):>9,}   in {_escape(store)}")
+    console.print(f"  trials named      {len(made.cells):>10,}")
+    console.print(f"  distinct          {len(made.trials):>10,}")
+    console.print(f"  already finished  {made.count('finished'):>10,}   in {_escape(store)}")
     if made.count("failed"):
-        console.print(f"  failed            {made.count('failed'):>9,}   (run --retry-failed runs them again)")
-    console.print(f"  to run            {len(missing):>9,}")
-    console.print(f"  optimiser steps   {made.steps(missing):>9,}" + _probes_note(missing))
+        console.print(f"  failed            {made.count('failed'):>10,}   (run --retry-failed runs them again)")
+    console.print(f"  to run            {len(missing):>10,}")
+    console.print(f"  optimiser steps   {made.steps(missing):>10,}" + _probes_note(missing))
     if missing:
         console.print(f"  time, roughly     {estimate(made, missing, place, device)}")
 
