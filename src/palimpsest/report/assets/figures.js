@@ -27,7 +27,7 @@ palimpsest.figures = (() => {
   const unique = (values) => [...new Set(values)];
 
   function viridis(share, dark) {
-    const place = (dark ? 0.34 + 0.66 * share : 0.74 * share) * (VIRIDIS.length - 1);
+    const place = (dark ? 0.45 + 0.55 * share : 0.74 * share) * (VIRIDIS.length - 1);
     const low = Math.min(Math.floor(place), VIRIDIS.length - 2);
     const mix = VIRIDIS[low].map((c, i) => Math.round(c + (VIRIDIS[low + 1][i] - c) * (place - low)));
     return `rgb(${mix.join(",")})`;

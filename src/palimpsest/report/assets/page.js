@@ -129,6 +129,7 @@ palimpsest.page = (() => {
   function renderGrid() {
     fill($("grid-key"),
       ...[["finished", "cell sample", "100%"], ["running", "cell sample running", "0"], ["failed", "cell sample failed", "0"], ["missing", "cell sample", "0"]]
+        .filter(([name]) => payload.live || name !== "running")
         .map(([name, looks, height]) => { const bar = h("i"); bar.style.height = height; return h("span", { class: "entry" }, h("span", { class: looks }, bar), name); }));
     const labels = { task: new Map(study.tasks.map((t) => [t.name, t.label])) };
     const rows = new Map();
