@@ -2,7 +2,7 @@
 
     python benchmarks/ray_load.py --trials 10000
 
-Starts a Ray cluster of this machine, runs a study of trials of a few steps, and prints the resident memory of the driver
+Starts a Ray cluster of this machine, runs a study of trials of a few steps, and prints the memory of the driver
 and of the largest worker as trials end. Neither should grow after the first few hundred.
 """
 
