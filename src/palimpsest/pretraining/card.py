@@ -6,12 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+from palimpsest.encoders.identity import BUILT_IN
+
 Facts = dict[str, Any]
 
 _LOAD = """```python
 from transformers import AutoModel, AutoTokenizer
-
-model, tokenizer = AutoModel.from_pretrained("{name}"), AutoTokenizer.from_pretrained("{name}")
+{imports}
+directory = {directory}
+model, tokenizer = AutoModel.from_pretrained(directory), AutoTokenizer.from_pretrained(directory)
 ```"""
 
 _DISTILLED = (
@@ -38,7 +41,7 @@ def write_card(directory: Path, *, results: str = "") -> Path:
         f"A small uncased BERT: {settings['layers']} layers, hidden size {settings['hidden']}, {settings['heads']} "
         f"heads, a WordPiece vocabulary of {settings['vocabulary']:,} entries, {facts['parameters'] / 1e6:.1f} million "
         "parameters. The weights are stored in half precision and load with plain `transformers`:",
-        _LOAD.format(name=name),
+        _load(directory),
         "## How it was made",
         "\n".join(["| | |", "|---|---|", *(f"| {what} | {value} |" for what, value in _made(facts).items())]),
         _objective(facts),
@@ -53,6 +56,20 @@ def write_card(directory: Path, *, results: str = "") -> Path:
     return card
 
 
+def _load(directory: Path) -> str:
+    built_in = next((name for name, path in BUILT_IN.items() if path == directory.resolve()), None)
+    if built_in is None:
+        return _LOAD.format(imports="", directory=f'"path/to/{directory.name}"')
+    imports = "from palimpsest.encoders.identity import BUILT_IN\n"
+    return _LOAD.format(imports=imports, directory=f'BUILT_IN["{built_in}"]')
+
+
+def _teacher(teacher: Facts) -> str:
+    name = Path(teacher["name"]).name if Path(teacher["name"]).is_absolute() else teacher["name"]
+    licence = f", licence {teacher['licence']}" if "licence" in teacher else ""
+    return f"`{name}` ({teacher['layers']} layers of {teacher['hidden']}{licence})"
+
+
 def _made(facts: Facts) -> dict[str, str]:
     settings, corpus, teacher = facts["settings"], facts["corpus"], facts["teacher"]
     epochs = facts["tokens"] / (corpus["train_rows"] * settings["max_length"])
@@ -60,9 +77,7 @@ def _made(facts: Facts) -> dict[str, str]:
         "corpus": f"{settings['corpus_note'] or corpus['file']}: {corpus['strings'] / 1e6:.1f} million words in "
         f"{corpus['paragraphs']:,} paragraphs",
         "corpus file": f"`{corpus['file']}`, {corpus['bytes']:,} bytes, sha256 `{corpus['sha256']}`",
-        "teacher": f"{Path(teacher['name']).name} ({teacher['layers']} layers of {teacher['hidden']})"
-        if teacher
-        else "none",
+        "teacher": _teacher(teacher) if teacher else "none",
         "tokens seen": f"{facts['tokens'] / 1e6:,.1f} million ({epochs:.1f} epochs): {facts['steps']:,} steps of "
         f"{settings['batch_tokens']:,}, in rows of {settings['max_length']}",
         "optimiser": f"AdamW, learning rate {settings['learning_rate']:g}, {settings['warmup_steps']} warm-up steps, "
