@@ -444,6 +444,9 @@ def surgery(
         list[str] | None,
         typer.Option("--reinit-heads", metavar="LAYER:HEADS", help="Heads to re-initialise: 1:4,9 (repeatable)."),
     ] = None,
+    delete: Annotated[
+        str | None, typer.Option("--delete", metavar="LAYERS", help="Layers to take out, after all else: 9-11.")
+    ] = None,
     protocol: Annotated[str, typer.Option("--protocol", help="Whose law of initialisation.")] = "paper",
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
 ) -> None:
@@ -453,7 +456,8 @@ def surgery(
     heads = [pair for text in reinit_heads or [] for pair in parse_heads(text)]
     order = parse_layers(permute, "--permute", keep_order=True) if permute else None
     layers = parse_layers(reinit, "--reinit") if reinit else []
-    for line in operate_on_checkpoint(model, out, layers, heads, order, protocol, seed):
+    gone = parse_layers(delete, "--delete") if delete else []
+    for line in operate_on_checkpoint(model, out, layers, heads, order, protocol, seed, gone):
         typer.echo(line)
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from palimpsest.analysis.table import table
+from palimpsest.encoders.loading import load as load_encoder
 from palimpsest.errors import SpecError, SurgeryError
 from palimpsest.execution.plan import make_plan
 from palimpsest.execution.run import run_plan
@@ -24,6 +25,7 @@ from palimpsest.specs.protocol import PROTOCOLS, Convergence
 from palimpsest.specs.study import Study
 from palimpsest.store import open_store
 from palimpsest.studies import load, names
+from palimpsest.surgery.checkpoint import operate_on_checkpoint
 from palimpsest.surgery.initialisers import draw
 from palimpsest.surgery.operations import delete
 from palimpsest.training.predictions import unpack
@@ -117,6 +119,18 @@ def test_later_interventions_count_what_is_left() -> None:
         cells_of(variant({"kind": "delete", "layers": [9, 10, 11]}, {"kind": "reinitialize", "layers": [10]}))
     with pytest.raises(SpecError, match="nothing is left"):
         cells_of(variant({"kind": "delete", "layers": list(range(1, 13))}))
+
+
+def test_a_checkpoint_without_some_layers(tmp_path: Path, tiny_checkpoint: Path) -> None:
+    said = operate_on_checkpoint(str(tiny_checkpoint), tmp_path / "short", [3], [], None, "paper", 0, gone=[1])
+    assert said[:2] == ["layers 3 re-initialised", "layers 1 deleted"]
+    whole, short = load_encoder(str(tiny_checkpoint)), load_encoder(str(tmp_path / "short"))
+    assert short.anatomy.depth == whole.anatomy.depth - 1
+    second = whole.state[whole.anatomy.weight(2, "value")]
+    assert torch.equal(short.state[short.anatomy.weight(1, "value")], second)
+    assert float(short.state[short.anatomy.weight(2, "value")].abs().max()) <= 0.04  # was layer 3
+    with pytest.raises(SurgeryError, match="out of range"):
+        operate_on_checkpoint(str(tiny_checkpoint), tmp_path / "x", [], [], None, "paper", 0, gone=[99])
 
 
 # What a study file says

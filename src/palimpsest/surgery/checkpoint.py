@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from palimpsest.encoders.loading import load, quiet
+from palimpsest.encoders.loading import load, quiet, without
 from palimpsest.errors import PalimpsestError, SurgeryError
-from palimpsest.specs.intervention import Intervention, PermuteLayers, Reinitialize, ReinitializeHeads
+from palimpsest.specs.intervention import DeleteLayers, Intervention, PermuteLayers, Reinitialize, ReinitializeHeads
 from palimpsest.specs.protocol import resolve
 from palimpsest.surgery.operations import operate
 
@@ -44,10 +44,14 @@ def operate_on_checkpoint(
     order: Sequence[int] | None,
     protocol: str,
     seed: int,
+    gone: Sequence[int] = (),
 ) -> list[str]:
-    """Write the altered encoder and its tokeniser to `out`; returns what was done, in words."""
-    if not layers and not heads and order is None:
-        raise SurgeryError("nothing to do: give --reinit, --permute or --reinit-heads")
+    """Write the altered encoder and its tokeniser to `out`; returns what was done, in words.
+
+    The layers `gone` are deleted last: all numbers are those of the encoder as it was.
+    """
+    if not layers and not heads and not gone and order is None:
+        raise SurgeryError("nothing to do: give --reinit, --permute, --reinit-heads or --delete")
     if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
         raise SurgeryError(f"{out} exists and is not empty; choose another --out")
     law = resolve(protocol).initialiser
@@ -68,8 +72,12 @@ def operate_on_checkpoint(
         encoder.anatomy.check_heads(heads)
         interventions.append(ReinitializeHeads(heads=tuple(heads)))
         done.append("heads " + ", ".join(f"{layer}:{head}" for layer, head in heads) + " re-initialised")
+    if gone:
+        encoder.anatomy.check_layers(gone)
+        interventions.append(DeleteLayers(layers=tuple(gone)))
+        done.append(f"layers {', '.join(map(str, gone))} deleted")
     state = operate(encoder.state, interventions, encoder.anatomy, law, seed)
-    network = encoder.network()
+    network = without(encoder, tuple(gone)).network() if gone else encoder.network()
     network.load_state_dict(state, strict=False)
     try:
         out.mkdir(parents=True, exist_ok=True)
