@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -20,7 +21,7 @@ TRIALS = [Trial(encoder="a", task="x", size=8, seeds=Seeds.of(i)) for i in range
 
 def watch(plan: Plan, terminal: bool) -> str:
     file = io.StringIO()
-    console = Console(file=file, force_terminal=terminal, width=110, color_system=None)
+    console = Console(file=file, force_terminal=terminal, width=80, color_system=None)
     with Display(console, TRIALS, plan) as display:
         display.show(Event("note", text="a worker [process] died"))
         for n in range(3):
@@ -44,9 +45,13 @@ def test_plain_lines_where_there_is_no_terminal(plan_of: PlanOf) -> None:
 
 def test_a_bar_in_a_terminal(plan_of: PlanOf) -> None:
     said = watch(plan_of(TRIALS), terminal=True)
-    assert "2/2" in said
-    assert "x f1 0.500" in said
-    assert "steps/s" in said
+    shown = [line.strip() for line in re.sub(r"\x1b\[[^A-Za-z]*[A-Za-z]|\r", "\n", said).splitlines() if line.strip()]
+    bar, scores, summary = shown[-3:]
+    assert bar.startswith("trials 2/2 ")
+    assert "steps/s" in bar
+    assert bar.endswith("left")
+    assert scores == "last: x f1 0.500"
+    assert summary.startswith("1 trial finished")
     assert "note: a worker [process] died" in said
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from palimpsest.execution.plan import Plan, steps_of
 from palimpsest.specs.trial import Trial
@@ -20,6 +21,17 @@ if TYPE_CHECKING:
 
 def counted(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+class _Bar(Progress):
+    """The bar, and under it the last scores: beside it, they would leave no room in a narrow terminal."""
+
+    scores = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        if self.scores:
+            yield Text(f"last: {self.scores}", no_wrap=True, overflow="ellipsis")
 
 
 class Display:
@@ -33,12 +45,11 @@ class Display:
         self._pace: deque[tuple[float, int]] = deque(maxlen=40)
         self._scores: deque[str] = deque(maxlen=3)
         self.finished = self.failed = 0
-        self._bar = Progress(
+        self._bar = _Bar(
             TextColumn("trials"), MofNCompleteColumn(), BarColumn(bar_width=None), TextColumn("{task.fields[pace]}"),
-            TimeElapsedColumn(), TextColumn("{task.fields[left]}"), TextColumn("{task.fields[scores]}"),
-            console=console, refresh_per_second=4,
+            TimeElapsedColumn(), TextColumn("{task.fields[left]}"), console=console, refresh_per_second=4,
         )  # fmt: skip
-        self._task = self._bar.add_task("", total=len(trials), pace="starting", left="", scores="")
+        self._task = self._bar.add_task("", total=len(trials), pace="starting", left="")
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:
@@ -69,10 +80,10 @@ class Display:
             self._pace.append((time.monotonic(), self._steps))
         elif event.trial is not None and event.outcome is not None:
             self._ended(event)
+        self._bar.scores = "  ".join(reversed(self._scores))
         self._bar.update(
-            self._task, completed=self.finished + self.failed, pace=self._pace_text(), left=self._left_text(),
-            scores="  ".join(self._scores),
-        )  # fmt: skip
+            self._task, completed=self.finished + self.failed, pace=self._pace_text(), left=self._left_text()
+        )
 
     def _ended(self, event: Event) -> None:
         trial, outcome = event.trial, event.outcome
