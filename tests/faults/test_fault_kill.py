@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import signal
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 from fault_tools import FewImports, drive, quick_context, results, stamps
 
 from palimpsest.errors import TrainingError
+from palimpsest.execution import local
 
 DRIVER_KILLS, WORKER_KILLS = 12, 8
 
@@ -46,40 +47,49 @@ def test_drivers_are_killed(run_study: Any, study: Any, tmp_path: Path) -> None:
         assert before.items() <= stamps(where).items()
 
 
-def test_workers_are_killed(run_study: Any, study: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    path = study(trials=8, size=64)
-    moments = random.Random(3)
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The process numbers of the workers that were given a job, the last one at the end."""
+    given: list[int] = []
+    give = local._Worker.give
+
+    def noted(self: Any, *job: Any) -> None:
+        give(self, *job)
+        given.append(self.process.pid)
+
+    monkeypatch.setattr(local._Worker, "give", noted)
+    monkeypatch.setattr(local, "multiprocessing", FewImports())
+    return given
+
+
+def test_workers_are_killed(run_study: Any, study: Any, tmp_path: Path, workers: list[int]) -> None:
+    path, moments = study(trials=8, size=64), random.Random(3)
     kills, over = [0], threading.Event()
-    monkeypatch.setattr("palimpsest.execution.local.multiprocessing", FewImports())
-    where = tmp_path / "store0"
 
     def kill() -> None:
-        while not over.is_set() and kills[0] < WORKER_KILLS:
-            time.sleep(moments.uniform(0.3, 1.5))
-            workers = [p for p in multiprocessing.active_children() if p.name == "palimpsest-worker"]
-            if workers:
-                os.kill(moments.choice(workers).pid, signal.SIGKILL)
+        while not over.wait(moments.uniform(0.2, 1.5)) and kills[0] < WORKER_KILLS:
+            with suppress(ProcessLookupError, IndexError):
+                os.kill(moments.choice(workers[-2:]), signal.SIGKILL)
                 kills[0] += 1
 
     saboteur = threading.Thread(target=kill)
     saboteur.start()
     notes: list[str] = []
+    where, before, round = tmp_path / "store0", {}, 0
     try:
-        for round in range(100):
-            where, before = tmp_path / f"store{round}", {}
-            while True:
-                try:
-                    events = run_study(path, where, processes=2)
-                except TrainingError as error:  # twice on the same trials: told to go on, it does
-                    notes.append(str(error))
-                else:
-                    notes += [e.text for e in events if e.kind == "note"]
+        while True:
+            try:
+                events = run_study(path, where, processes=2)
+            except TrainingError as error:  # twice on the same trials: told to go on, it does
+                notes.append(str(error))
+            else:
+                notes += [e.text for e in events if e.kind == "note"]
+                if kills[0] == WORKER_KILLS:
                     break
-                finally:
-                    assert before.items() <= stamps(where).items()
-                    before = stamps(where)
-            if kills[0] == WORKER_KILLS:
-                break
+                round += 1
+                where, before = tmp_path / f"store{round}", {}
+            assert before.items() <= stamps(where).items() if where.exists() else True
+            before = stamps(where)
     finally:
         over.set()
         saboteur.join()
@@ -88,23 +98,18 @@ def test_workers_are_killed(run_study: Any, study: Any, tmp_path: Path, monkeypa
     assert any("died (exit code -9)" in note for note in notes)
 
 
-def test_a_worker_that_hangs(run_study: Any, study: Any, tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_worker_that_hangs(run_study: Any, study: Any, tmp_path: Path, workers: list[int]) -> None:
     """Stopped, it neither ends nor speaks; after the time limit it is taken for lost."""
-    monkeypatch.setattr("palimpsest.execution.local.multiprocessing", FewImports())
     path, where = study(), tmp_path / "store"
 
     def stop() -> None:
-        while True:
-            for worker in multiprocessing.active_children():
-                if worker.name == "palimpsest-worker":
-                    os.kill(worker.pid, signal.SIGSTOP)
-                    return
+        while not workers:
             time.sleep(0.01)
+        os.kill(workers[0], signal.SIGSTOP)
 
-    saboteur = threading.Thread(target=stop)
+    saboteur = threading.Thread(target=stop, daemon=True)
     saboteur.start()
     events = run_study(path, where, processes=2, pack_timeout=15.0)
-    saboteur.join()
     run_study(path, tmp_path / "quiet")
     assert results(where) == results(tmp_path / "quiet")
     notes = [e.text for e in events if e.kind == "note"]
