@@ -29,7 +29,8 @@ class Paper:
         tasks = [_small(folder, name) for name in MINIATURES]
         self.one_task = f"tasks={json.dumps(tasks[:1])}"
         self._settings = [
-            f"tasks={json.dumps(tasks)}", "sizes=12", "incremental.sizes=8,12", "trials=2", "epochs=1", "block_size=2", "permutations=3",
+            f"tasks={json.dumps(tasks)}", "sizes=12", "incremental.sizes=8,12",
+            "trials=2", "epochs=1", "block_size=2", "permutations=3",
             "probing.sizes=all", "probing.epochs=2", "protocol.max_length=16",
         ]  # fmt: skip
 
