@@ -128,7 +128,7 @@ def test_a_worker_that_hangs_and_does_not_reach_the_store(
         executor._reach = lambda errand: executor.RelayStore(errand.mailbox)
 
     connected(sabotage)
-    events = on_ray(study(2), tmp_path / "ray", pack_timeout=10.0)
+    events = on_ray(study(2), tmp_path / "ray", pack_timeout=20.0)
     run_study(study(2), tmp_path / "here")
     assert flag.exists()
     assert results(tmp_path / "ray") == results(tmp_path / "here")
