@@ -21,16 +21,28 @@ def describe_incremental(table: pd.DataFrame) -> str:
         low, high = points[min(points)], points[max(points)]
         metric = metric_name(str(part["metric"].iloc[0])).lower()
         best = max(points, key=lambda k: points[k].mean)
-        apart = low.high < high.low
         sentences.append(
             f"{task_name(str(task))} with {size} examples: with all {max(points)} pretrained layers the {metric} is "
-            f"{high.mean:.2f} (95 % interval {high.low:.2f} to {high.high:.2f}, n = {high.n}); with "
-            f"{'none' if min(points) == 0 else min(points)} of them it is {low.mean:.2f} ({low.low:.2f} to "
-            f"{low.high:.2f}). "
-            + ("The intervals do not overlap: pretraining helps. " if apart else "The intervals overlap: not decided. ")
-            + f"The best point is k = {best} ({points[best].mean:.2f}); {_steepest(points)}"
+            f"{_said(high)}; with {'none' if min(points) == 0 else min(points)} of them it is {_said(low)}. "
+            f"{_verdict(low, high)} The best point is k = {best} ({points[best].mean:.2f}); {_steepest(points)}"
         )
     return "\n".join(sentences) or "Nothing is finished yet."
+
+
+def _said(point: Interval) -> str:
+    if point.n < 2:
+        return f"{point.mean:.2f} (one trial)"
+    return f"{point.mean:.2f} (95 % interval {point.low:.2f} to {point.high:.2f}, n = {point.n})"
+
+
+def _verdict(low: Interval, high: Interval) -> str:
+    if min(low.n, high.n) < 2:
+        return "Single trials decide nothing."
+    if low.high < high.low:
+        return "The intervals do not overlap: pretraining helps."
+    if high.high < low.low:
+        return "The intervals do not overlap: pretraining harms."
+    return "The intervals overlap: not decided."
 
 
 def _steepest(points: dict[int, Interval]) -> str:
