@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import multiprocessing.connection
+import os
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ def stamps(where: Path) -> dict[str, tuple[int, int]]:
 @cache
 def quick_context() -> Any:
     """A context whose processes start in no time, because they are forked from one that has imported everything."""
+    # Before Python 3.14 the process that is forked from does not know our sys.path.
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["fault_warmup"])
     return context
