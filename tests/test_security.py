@@ -62,7 +62,8 @@ def test_figures_of_several_studies_stay_in_their_folder(tmp_path: Path, name: s
     study: Any = SimpleNamespace(name=name)
     folder = _folder(tmp_path / "figures", study, made)
     folder.mkdir(parents=True)
-    assert folder.resolve().parent == (tmp_path / "figures").resolve()
+    assert folder.resolve().is_relative_to((tmp_path / "figures").resolve())
+    assert folder.resolve() != (tmp_path / "figures").resolve()
 
 
 @pytest.mark.parametrize("name", NASTY)

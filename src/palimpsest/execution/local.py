@@ -6,6 +6,7 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import signal
+import sys
 import time
 import traceback
 from collections import deque
@@ -21,6 +22,7 @@ from palimpsest.execution.plan import Resources
 from palimpsest.execution.worker import Emit, Engine, Event, execute, gather, pick_device
 from palimpsest.store import open_store
 
+_PATIENCE = 3.0  # seconds that a worker has to end by itself
 _ATTEMPTS = 2  # a job whose process died is tried again, once, in halves
 
 
@@ -147,6 +149,10 @@ class _Worker:
         self.kill()
 
     def kill(self) -> None:
+        """End the process: politely, so that it clears away what it was writing, and by force if it does not listen."""
+        if self.process.is_alive():
+            self.process.terminate()
+            self.process.join(_PATIENCE)
         if self.process.is_alive():
             self.process.kill()
             self.process.join()
@@ -158,6 +164,7 @@ def _serve(pipe: Any, resources: Resources, place: str, device: str, engine: Eng
     import torch
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to handle
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # unwinds, so that no temporary file is left
     torch.set_num_threads(threads)
     try:
         store = open_store(place)
