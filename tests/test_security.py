@@ -56,11 +56,11 @@ def test_ordinary_names_stay_as_they_are(name: str) -> None:
 
 @pytest.mark.parametrize("name", NASTY)
 def test_figures_of_several_studies_stay_in_their_folder(tmp_path: Path, name: str) -> None:
-    from palimpsest.cli import _folder
+    from palimpsest.cli.studied import folder_of
 
     made: Any = SimpleNamespace(studies=(1, 2))
     study: Any = SimpleNamespace(name=name)
-    folder = _folder(tmp_path / "figures", study, made)
+    folder = folder_of(tmp_path / "figures", study, made)
     folder.mkdir(parents=True)
     assert folder.resolve().is_relative_to((tmp_path / "figures").resolve())
     assert folder.resolve() != (tmp_path / "figures").resolve()

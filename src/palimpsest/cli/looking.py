@@ -1,0 +1,184 @@
+"""Commands that show what was found: figures, tables, export, report, serve."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from palimpsest.cli.options import (
+    DEFAULT_STORE,
+    DataOpt,
+    ModelOpt,
+    OutOpt,
+    PublishedOpt,
+    SetOpt,
+    StoreOpt,
+    StudyArg,
+    check_choice,
+)
+from palimpsest.cli.studied import (
+    folder_of,
+    frame_of,
+    going_on,
+    open_at,
+    open_if_there,
+    parts,
+    planned,
+    warn_of_problems,
+)
+from palimpsest.errors import SpecError
+
+FORMATS = ("csv", "parquet")
+
+
+def figures(
+    study: StudyArg,
+    store: StoreOpt = DEFAULT_STORE,
+    out: OutOpt = Path("figures"),
+    data: DataOpt = None,
+    model: ModelOpt = None,
+    set_: SetOpt = None,
+    schematic: Annotated[
+        bool, typer.Option("--schematic", help="Draw what is done to the layers, not results.")
+    ] = False,
+    published: PublishedOpt = False,
+) -> None:
+    """Draw a study's figures (PNG and PDF) from what is in the store, finished or not."""
+    from palimpsest.figures.registry import draw, with_published
+    from palimpsest.specs.study import Drawing
+
+    place = open_if_there(store)
+    made = planned(study, place, data, model, set_)
+    for one, frame, material in parts(made, place):
+        shown = with_published(one) if published else one
+        drawings = (Drawing(kind="schematic"),) if schematic else shown.figures
+        if not drawings and len(made.studies) == 1:
+            raise SpecError(f"the study {one.name} names no figures; see its `figures:` key, or use --schematic")
+        for drawing in drawings:
+            if place is None and drawing.kind != "schematic":
+                open_at(store)  # says that there is none
+            with going_on(made, one):
+                for path in draw(shown, frame, drawing, folder_of(out, one, made), **material):
+                    typer.echo(path)
+
+
+def tables(
+    study: StudyArg,
+    store: StoreOpt = DEFAULT_STORE,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Also write text, Markdown, CSV and LaTeX.")
+    ] = None,
+    data: DataOpt = None,
+    model: ModelOpt = None,
+    set_: SetOpt = None,
+    claims: Annotated[
+        bool, typer.Option("--claims", help="Test the four claims of Tamkin et al. 2020 on all of the study's trials.")
+    ] = False,
+    published: PublishedOpt = False,
+) -> None:
+    """Print a study's tables, and write them as text, Markdown, CSV and LaTeX with --out."""
+    from palimpsest.analysis.verdicts import judge
+    from palimpsest.figures.registry import DEFAULT_TABLES, table_of, tabulate, with_published
+    from palimpsest.specs.study import Drawing
+
+    place = open_if_there(store)
+    made = planned(study, place, data, model, set_)
+    if claims:
+        findings = judge(made.cells, open_at(store), made.resources)
+        drawing = Drawing(kind="claims")
+        frame = frame_of(made, open_at(store))
+        typer.echo(table_of(frame, drawing, claims=findings).text())
+        for path in tabulate(made.studies[0], frame, drawing, out, claims=findings) if out else ():
+            typer.echo(path)
+        return
+    for one, frame, material in parts(made, place):
+        shown = with_published(one) if published else one
+        for drawing in shown.tables or DEFAULT_TABLES:
+            if place is None and drawing.kind != "datasets":
+                open_at(store)  # says that there is none
+            with going_on(made, one):
+                typer.echo(table_of(frame, drawing, **material).text())
+                if out:
+                    for path in tabulate(shown, frame, drawing, folder_of(out, one, made), **material):
+                        typer.echo(path)
+
+
+def export(
+    study: Annotated[
+        str | None, typer.Argument(metavar="[STUDY]", help="A study; without one, the whole store.")
+    ] = None,
+    store: StoreOpt = DEFAULT_STORE,
+    format: Annotated[str, typer.Option("--format", metavar="csv|parquet")] = "csv",
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE")] = None,
+    data: DataOpt = None,
+    model: ModelOpt = None,
+    set_: SetOpt = None,
+) -> None:
+    """Write the tidy table, one row per trial, as CSV or Parquet."""
+    from palimpsest.analysis.table import everything
+    from palimpsest.store.export import export as write
+
+    check_choice("format", format, FORMATS)
+    place = open_at(store)
+    frame = frame_of(planned(study, place, data, model, set_), place) if study else everything(place)
+    typer.echo(write(frame, out or Path(f"palimpsest.{format}")))
+    warn_of_problems(place)
+
+
+def report(
+    study: StudyArg,
+    store: StoreOpt = DEFAULT_STORE,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The HTML file.")] = Path("report.html"),
+    data: DataOpt = None,
+    model: ModelOpt = None,
+    set_: SetOpt = None,
+) -> None:
+    """Write a study's page: one HTML file with interactive figures that opens anywhere, without a network."""
+    from palimpsest.report.document import write_report
+    from palimpsest.report.page import gather, payload, study_pages
+    from palimpsest.report.reproduce import command
+
+    place = open_at(store)
+    made = planned(study, place, data, model, set_)
+    pages = study_pages(made, gather(made, place))
+    typer.echo(write_report(payload(pages, store, command(study, store, data, model, set_ or [])), out))
+    warn_of_problems(place)
+
+
+def serve(
+    study: Annotated[
+        str | None, typer.Argument(metavar="[STUDY]", help="A study; without one, what was last run with the store.")
+    ] = None,
+    store: StoreOpt = DEFAULT_STORE,
+    host: Annotated[str, typer.Option("--host", help="Who may look: by default this machine only.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=1, max=65535)] = 8765,
+    data: DataOpt = None,
+    model: ModelOpt = None,
+    set_: SetOpt = None,
+) -> None:
+    """Show a study's page live while it runs, for a browser. Changes nothing; stop it with Ctrl-C."""
+    from palimpsest.execution.plan import make_plan
+    from palimpsest.report.document import need
+    from palimpsest.report.reproduce import command
+    from palimpsest.store.running import remembered
+
+    for module in ("plotly", "starlette", "uvicorn"):
+        need(module, "the live page")
+    from palimpsest.report.server import Watched
+    from palimpsest.report.server import serve as listen
+
+    place = open_at(store)
+    if study is None:
+        known = remembered(place)
+        if known is None:
+            raise SpecError(
+                f"nothing has been run with {store} yet: name the study, palimpsest serve STUDY --store {store}"
+            )
+        made, data = make_plan(known[:1], place, known[1]), known[1]
+        name = known[0].name
+    else:
+        made, name = planned(study, place, data, model, set_), study
+    typer.echo(f"http://{host}:{port}/  (Ctrl-C ends it)")
+    listen(Watched(made, place, store, command(name, store, data, model, set_ or [])), host, port)

@@ -1,0 +1,92 @@
+"""What a command works on: the plan of the study that was named, the store, and the tables of the two together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from palimpsest.cli.terminal import escape, new_console
+from palimpsest.errors import MissingStore, NothingFinished
+from palimpsest.paths import file_name
+
+if TYPE_CHECKING:
+    from palimpsest.execution.plan import Plan
+    from palimpsest.specs.study import Study
+    from palimpsest.store import Store
+
+
+def planned(study: str, store: Store | None, data: Path | None, model: str | None, set_: list[str] | None) -> Plan:
+    from palimpsest.execution.plan import make_plan
+    from palimpsest.specs.study import parse_settings
+    from palimpsest.studies import load
+
+    settings = parse_settings(set_ or []) | ({"encoder": model} if model else {})
+    made = make_plan(load(study, settings), store, data)
+    for note in made.left_out:
+        new_console(stderr=True).print(f"[yellow]left out[/] {escape(note)}", highlight=False, soft_wrap=True)
+    return made
+
+
+def open_at(where: str) -> Store:
+    from palimpsest.store import open_store
+
+    return open_store(where)
+
+
+def open_if_there(where: str) -> Store | None:
+    try:
+        return open_at(where)
+    except MissingStore:
+        return None
+
+
+def frame_of(made: Plan, store: Store) -> Any:
+    from palimpsest.analysis.table import table
+
+    return table(made.cells, store)
+
+
+def parts(made: Plan, store: Store | None) -> Any:
+    """Study by study: its table, and what some figures are drawn from besides."""
+    from functools import cache
+
+    from palimpsest.analysis.table import cka_table, curves_table, drift_table, epochs_table, table
+    from palimpsest.analysis.verdicts import judge
+    from palimpsest.execution.plan import dataset_rows
+
+    for study in made.studies:
+        cells = [cell for cell in made.cells if cell.at["study"] == study.name]
+        material = {
+            "epochs": lambda cells=cells: epochs_table(cells, store),
+            "curves": lambda cells=cells: curves_table(cells, store),
+            "drift": lambda cells=cells: drift_table(cells, store),
+            "cka": lambda cells=cells: cka_table(cells, store),
+            "datasets": lambda study=study: dataset_rows(study, made.resources.data),
+            "claims": cache(lambda cells=tuple(cells): judge(cells, store, made.resources)),
+        }
+        yield study, table(cells, store), material
+    if store is not None:
+        warn_of_problems(store)
+
+
+@contextmanager
+def going_on(made: Plan, study: Study) -> Iterator[None]:
+    """Of several studies, those that nothing is there of yet are named and passed over."""
+    try:
+        yield
+    except NothingFinished as error:
+        if len(made.studies) == 1:
+            raise
+        new_console(stderr=True).print(f"[yellow]{escape(study.name)}[/] {escape(str(error))}", soft_wrap=True)
+
+
+def folder_of(out: Path, study: Study, made: Plan) -> Path:
+    """Several studies draw into folders of their own: tamkin2020/figure2, …"""
+    return out.joinpath(*map(file_name, study.name.split("/"))) if len(made.studies) > 1 else out
+
+
+def warn_of_problems(store: Store) -> None:
+    for problem in store.problems:
+        new_console(stderr=True).print(f"[yellow]skipped[/] {escape(problem.path)}: {escape(problem.reason)}")
