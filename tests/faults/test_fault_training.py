@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -41,14 +42,54 @@ def test_out_of_memory(run_study: Any, study: Any, tmp_path: Path, monkeypatch: 
     assert max(sizes) > 3
 
 
-def test_one_trial_that_does_not_fit_at_all(run_study: Any, study: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    def no_device(*_: Any, **__: Any) -> Any:
+def test_one_trial_that_does_not_fit_at_all(
+    run_study: Any, study: Any, planned: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """It has failed, with advice; the others go on, and it can be tried again on a larger device."""
+    path, where, train = study(), tmp_path / "store", stacked.train
+    giant = list(planned(path, None).trials)[7]
+    held: list[weakref.ref[torch.Tensor]] = []
+
+    def small_device(trials: Sequence[Prepared], *args: Any, **options: Any) -> Any:
+        assert all(weights() is None for weights in held)  # what did not fit is let go of before the halves are tried
+        weights = torch.zeros(10)
+        if giant in {p.trial.identity for p in trials}:
+            held.append(weakref.ref(weights))
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return train(trials, *args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stacked, "train", small_device)
+        run_study(path, where)
+    assert len(held) > 2
+    found = results(where)
+    assert found.pop(giant)[0] == "failed"
+    assert [status for status, *_ in found.values()] == ["finished"] * 19
+    reason = open_store(where).get(giant).outcome.reason
+    assert "out of memory: this trial alone" in reason
+    assert "batches of 8 examples of up to 128 tokens" in reason
+    assert "smaller batch_size or max_length, or another device" in reason
+    assert run_study(path, where) == []
+    run_study(path, where, retry_failed=True)
+    assert results(where)[giant][0] == "finished"
+
+
+def test_not_even_room_to_measure(run_study: Any, study: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    """How many trials fit is found out with one of them; if that fails, they are tried one by one."""
+    train, sizes = stacked.train, []
+
+    def no_room(*_: Any) -> int:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(stacked, "train", no_device)
-    with pytest.raises(torch.OutOfMemoryError):
-        run_study(study(), tmp_path / "store")
-    assert results(tmp_path / "store") == {}
+    def counted(trials: Sequence[Prepared], *args: Any, **options: Any) -> Any:
+        sizes.append(len(trials))
+        return train(trials, *args, **options)
+
+    monkeypatch.setattr(stacked, "fitting", no_room)
+    monkeypatch.setattr(stacked, "train", counted)
+    run_study(study(1), tmp_path / "store")
+    assert sizes == [1] * 4
+    assert len(results(tmp_path / "store")) == 4
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

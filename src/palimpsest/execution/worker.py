@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import platform
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,10 +28,11 @@ from palimpsest.store import Record, Store
 from palimpsest.tasks.registry import load as load_task
 from palimpsest.training import interleaved, probing, reference, stacked
 from palimpsest.training.data import Data, prepare_data
-from palimpsest.training.evaluation import OnLosses, coarse_curves
+from palimpsest.training.evaluation import OnLosses, coarse_curves, failure
 from palimpsest.training.outcome import Outcome
 from palimpsest.training.preparation import Prepared
 
+T = TypeVar("T")
 Engine = Literal["stacked", "reference"]
 LOOK_EVERY = 3.0  # seconds: on a GPU, a look at the losses waits for the steps that are queued
 _LOOKED_AT = 24  # trials of a pack whose losses are reported
@@ -189,24 +192,53 @@ def _stacked(
     emit: Emit,
     ahead: int,
 ) -> None:
-    """Train a pack; if it does not fit into memory, its halves. Trials that have ended stay ended."""
-    size = min(len(prepared), stacked.fitting(prepared, data, device))
+    """Train a pack; if it does not fit into memory, its halves. Trials that have ended stay ended.
+
+    A trial that does not fit by itself has failed: the others may be smaller, or find more room.
+    """
+    size = _with_enough_memory(partial(stacked.fitting, prepared, data, device), device) or 1
     for begin in range(0, len(prepared), size):
         part = prepared[begin : begin + size]
-        try:
-            stacked.train(part, data, device, step, finish, ahead, look.at(part))
-        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-            if not _out_of_memory(error) or len(part) == 1:
-                raise
-            emit(Event("note", text=f"out of memory with {len(part)} trials at once: going on with half"))
-            del error
-            if device == "cuda":
-                torch.cuda.empty_cache()
-            rest = [p for p in part if p.trial.identity in pending]
-            half = max(1, len(rest) // 2)
-            for piece in (rest[:half], rest[half:]):
-                if piece:
-                    _stacked(piece, pending, data, device, step, finish, look, emit, ahead)
+        train = partial(stacked.train, part, data, device, step, finish, ahead, look.at(part))
+        if _with_enough_memory(train, device) is not None:
+            continue
+        if len(part) == 1:
+            finish(part[0], _too_large(part[0], device))
+            continue
+        emit(Event("note", text=f"out of memory with {len(part)} trials at once: going on with half"))
+        rest = [p for p in part if p.trial.identity in pending]
+        half = max(1, len(rest) // 2)
+        for piece in (rest[:half], rest[half:]):
+            if piece:
+                _stacked(piece, pending, data, device, step, finish, look, emit, ahead)
+
+
+def _with_enough_memory(attempt: Callable[[], T], device: str) -> T | None:
+    """What an attempt gives, or None if there was not enough memory for it.
+
+    Then it has let go of what it held: an error on its way up keeps all that its frames know, so nothing else may be
+    tried before it has been dealt with.
+    """
+    try:
+        return attempt()
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+        if not _out_of_memory(error):
+            raise
+    gc.collect()
+    if device == "cuda":
+        torch.cuda.empty_cache()
+    return None
+
+
+def _too_large(prepared: Prepared, device: str) -> Outcome:
+    protocol = prepared.trial.protocol
+    where = "GPU" if device == "cuda" else "machine"
+    reason = (
+        f"out of memory: this trial alone ({prepared.trial.encoder}, batches of {protocol.batch_size} examples of up "
+        f"to {protocol.max_length} tokens) does not fit into what the {where} has free. Try a smaller batch_size or "
+        "max_length, or another device; run --retry-failed tries it again"
+    )
+    return failure(reason, prepared.task.metrics[0], np.empty(0))
 
 
 def _out_of_memory(error: BaseException) -> bool:
