@@ -8,6 +8,7 @@ from __future__ import annotations
 import faulthandler
 import logging
 import os
+import pickle
 import secrets
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,7 @@ from typing import Any
 from palimpsest.encoders.loading import Encoder
 from palimpsest.errors import PalimpsestError, StoreError, TrainingError
 from palimpsest.execution.executor import DEVICE_PACK, HOST_PACK, Executor, Work
+from palimpsest.execution.mailbox import Mailbox
 from palimpsest.execution.packing import Job
 from palimpsest.execution.worker import Emit, Engine, Event, execute, gather
 from palimpsest.store import DirectoryStore, Record, Store, open_store
@@ -75,7 +77,7 @@ class RayExecutor(Executor):
         under_way: list[Any] = []
 
         def collect() -> None:
-            for letter in ray.get(mailbox.collect.remote()):
+            for letter in map(pickle.loads, ray.get(mailbox.collect.remote())):
                 if isinstance(letter, Record):
                     self.work.store.put(letter)
                 else:
@@ -149,26 +151,6 @@ class _Stock:
         return self._put[id(thing)][1]
 
 
-class Mailbox:
-    """An actor beside the driver: workers leave letters in it. It remembers which trials have ended in this run."""
-
-    def __init__(self) -> None:
-        self._letters: list[Letter] = []
-        self._ended: set[str] = set()
-
-    def post(self, letter: Letter) -> None:
-        self._letters.append(letter)
-        if isinstance(letter, Event) and letter.kind == "trial" and letter.trial is not None:
-            self._ended.add(letter.trial.identity)
-
-    def collect(self) -> list[Letter]:
-        letters, self._letters = self._letters, []
-        return letters
-
-    def ended(self, ids: list[str]) -> list[str]:
-        return [id for id in ids if id in self._ended]
-
-
 class RelayStore(Store):
     """The store as seen from a node that cannot reach it: records go to the driver, which keeps them."""
 
@@ -180,7 +162,7 @@ class RelayStore(Store):
         return set()
 
     def put(self, record: Record) -> None:
-        ray.get(self._mailbox.post.remote(record))
+        ray.get(_post(self._mailbox, record))
 
     def place(self, id: str) -> str:
         return f"{id} with the driver"
@@ -193,6 +175,12 @@ class RelayStore(Store):
 
     def _read(self, id: str) -> bytes:
         raise KeyError(id)
+
+
+def _post(mailbox: Any, letter: Letter) -> Any:
+    """Letters are sealed: the mailbox need not know what is in them, nor import what that would take."""
+    ended = letter.trial.identity if isinstance(letter, Event) and letter.kind == "trial" and letter.trial else None
+    return mailbox.post.remote(pickle.dumps(letter), ended)
 
 
 def _perform(job: Job, stock: tuple[Any, Any], errand: Errand) -> None:
@@ -209,7 +197,7 @@ def _perform(job: Job, stock: tuple[Any, Any], errand: Errand) -> None:
     def emit(event: Event) -> None:
         if event.outcome is not None:  # the record has these; whoever watches has no use for them
             event = replace(event, outcome=replace(event.outcome, predictions="", curve=(), epochs=()))
-        errand.mailbox.post.remote(event)
+        _post(errand.mailbox, event)
 
     encoder: Encoder = _fetch(stock[0])
     data: Data = _fetch(stock[1])
