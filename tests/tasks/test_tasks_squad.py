@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from palimpsest.errors import DataError
 from palimpsest.tasks import registry, squad
@@ -99,6 +103,65 @@ def test_exact_match_and_f1_by_hand(prediction: str, answers: tuple[str, ...], e
 def test_scores_are_means_over_questions() -> None:
     answers = [Answers(("river",), (0,)), Answers((), ())]
     assert squad.em_f1(["river", "something"], answers) == (0.5, 0.5)
+
+
+# Four questions from the surest to the least sure, the second and fourth without an answer. With the threshold below
+# all doubts both of these are right: 2 of 4. Answering the first is a gain of 1, the second costs 1, the third brings
+# half an F1 (one word of two and of two) and no exact match, the fourth costs 1.
+DOUBTS = [-3.0, -1.0, 0.5, 2.0]
+TEXTS = ["river", "city", "river bank", "king"]
+ANSWERS = [Answers(("river",), (0,)), Answers((), ()), Answers(("river mouth",), (0,)), Answers((), ())]
+
+
+def best(doubts: list[float], texts: list[str], answers: list[Answers]) -> dict[str, float]:
+    return squad.best_thresholds(squad.Decoded(texts, np.array(doubts)), answers)
+
+
+def test_the_best_thresholds_by_hand() -> None:
+    assert best(DOUBTS, TEXTS, ANSWERS) == {
+        "best_em": 0.75, "best_em_threshold": -3.0, "best_f1": 0.75, "best_f1_threshold": -3.0,
+    }  # fmt: skip
+    # Without the second question, F1 goes on growing where exact match does not.
+    without = [DOUBTS[0], *DOUBTS[2:]], [TEXTS[0], *TEXTS[2:]], [ANSWERS[0], *ANSWERS[2:]]
+    found = best(*without)
+    assert (found["best_em"], found["best_em_threshold"]) == (pytest.approx(2 / 3), -3.0)
+    assert (found["best_f1"], found["best_f1_threshold"]) == (pytest.approx(2.5 / 3), 0.5)
+
+
+def test_the_best_may_be_to_answer_nothing_or_everything() -> None:
+    nothing = best([4.0, 1.0], ["king", "river"], [Answers((), ()), Answers((), ())])
+    assert nothing == {"best_em": 1.0, "best_em_threshold": 0.0, "best_f1": 1.0, "best_f1_threshold": 0.0}
+    everything = best([4.0, 1.0], ["king", "river"], [Answers(("king",), (0,)), Answers(("river",), (0,))])
+    assert everything == {"best_em": 1.0, "best_em_threshold": 4.0, "best_f1": 1.0, "best_f1_threshold": 4.0}
+    hopeless = best([math.inf], [""], [Answers(("king",), (0,))])
+    assert hopeless == {"best_em": 0.0, "best_em_threshold": 0.0, "best_f1": 0.0, "best_f1_threshold": 0.0}
+
+
+def test_equal_doubts_are_answered_together() -> None:
+    answers = [Answers(("king",), (0,)), Answers((), ())]
+    for order in ((0, 1), (1, 0)):
+        found = best([1.0, 1.0], [["king", "river"][i] for i in order], [answers[i] for i in order])
+        assert (found["best_em"], found["best_em_threshold"]) == (0.5, 0.0)
+
+
+@given(st.data())
+def test_no_threshold_is_better_than_the_best(data: st.DataObject) -> None:
+    n = data.draw(st.integers(1, 8))
+    words = st.sampled_from(["", "the", "king", "river", "river bank"])
+    texts = data.draw(st.lists(words, min_size=n, max_size=n))
+    doubts = data.draw(st.lists(st.sampled_from([-2.0, -0.5, 0.0, 0.5, 1.0, math.inf]), min_size=n, max_size=n))
+    answers = [
+        Answers(tuple(t), (0,) * len(t))
+        for t in data.draw(st.lists(st.lists(words, max_size=2), min_size=n, max_size=n))
+    ]
+    decoded = squad.Decoded(
+        [t if math.isfinite(d) else "" for t, d in zip(texts, doubts, strict=True)], np.array(doubts)
+    )
+    found = squad.best_thresholds(decoded, answers)
+    tried = [squad.em_f1(decoded.answers(threshold), answers) for threshold in (-9.0, -2.0, -0.5, 0.0, 0.5, 1.0)]
+    for i, metric in enumerate(("em", "f1")):
+        reached = squad.em_f1(decoded.answers(found[f"best_{metric}_threshold"]), answers)[i]
+        assert found[f"best_{metric}"] == pytest.approx(reached) == pytest.approx(max(t[i] for t in tried))
 
 
 def test_real_squad(real_data: Path) -> None:

@@ -148,7 +148,7 @@ def test_an_oracle_gets_every_answer_back(tiny_tokenizer: PreTrainedTokenizerBas
     logits = np.zeros((2, len(found), 40))
     for side in (0, 1):
         logits[side, np.arange(len(found)), targets[:, side]] = 5.0
-    assert decode(logits[0], logits[1], found, [context]) == [answers.texts[0] if answers.texts else ""]
+    assert decode(logits[0], logits[1], found, [context]).answers() == [answers.texts[0] if answers.texts else ""]
 
 
 def slow_decode(
@@ -182,7 +182,7 @@ def test_decoding_is_its_definition(
     s, e = rng.normal(size=(2, len(found), 30))
     s[:, 24:] = 100.0  # past every window's end: must not count
     s[:, 0] += rng.normal(2.0, 2.0, size=len(found))
-    got = squad.decode(s, e, found, contexts, longest, n_best, threshold)
+    got = squad.decode(s, e, found, contexts, longest, n_best).answers(threshold)
     assert got == slow_decode(s, e, found, contexts, longest, n_best, threshold)
     assert n_best == 1 or ("" in got and any(got))
 
@@ -194,8 +194,13 @@ def test_the_threshold_decides_between_an_answer_and_none(tiny_tokenizer: PreTra
     king = int(np.flatnonzero(found.starts == 4)[0])
     s[0, king] = e[0, king] = 2.0
     s[0, 0] = 5.0
-    assert decode(s, e, found, ["the king"]) == [""]
-    assert decode(s, e, found, ["the king"], no_answer_threshold=1.0) == ["king"]
+    decoded = decode(s, e, found, ["the king"])
+    assert (decoded.texts, decoded.doubts.tolist()) == (["king"], [1.0])  # 5 + 0 for no answer, 2 + 2 for the span
+    assert decoded.answers() == decoded.answers(0.99) == [""]
+    assert decoded.answers(1.0) == ["king"]  # no answer must exceed the threshold, not only reach it
+    s[0, 0] = 3.0
+    assert decode(s, e, found, ["the king"]).answers() == ["king"]
+    assert decode(s, e, found, ["the king"]).answers(-1.5) == [""]
 
 
 def test_encoded_spans_keep_their_windows(tiny_tokenizer: PreTrainedTokenizerBase) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from palimpsest.specs.expansion import DIRECT
-from palimpsest.specs.study import parse_size
+from palimpsest.specs.size import parse_size
 
 TASKS = {
     "sst2": "SST-2",
@@ -24,6 +24,10 @@ METRICS = {
     "pearson": "Pearson r",
     "spearman": "Spearman ρ",
     "em": "Exact match",
+    "best_f1": "F1 at the best threshold",
+    "best_f1_threshold": "Threshold of the best F1",
+    "best_em": "Exact match at the best threshold",
+    "best_em_threshold": "Threshold of the best exact match",
 }
 
 _LONGEST = 40

@@ -142,6 +142,21 @@ def span_targets(found: Windows, answers: Sequence[Answers]) -> Ints:
     return targets
 
 
+@dataclass(frozen=True)
+class Decoded:
+    """The best span for every question as a text, and how much the score of having no answer exceeds the span's.
+
+    `doubts` is infinite where no span was possible at all; the text is then empty.
+    """
+
+    texts: list[str]
+    doubts: npt.NDArray[np.float64]
+
+    def answers(self, threshold: float = 0.0) -> list[str]:
+        """The texts, but "" where the doubt exceeds the threshold: the higher it is, the more is answered."""
+        return [text if doubt <= threshold else "" for text, doubt in zip(self.texts, self.doubts, strict=True)]
+
+
 def decode(
     start_logits: Floats,
     end_logits: Floats,
@@ -149,16 +164,15 @@ def decode(
     contexts: Sequence[str],
     max_answer_length: int = 30,
     n_best: int = 20,
-    no_answer_threshold: float = 0.0,
-) -> list[str]:
+) -> Decoded:
     """The answer to each question from logits [n windows, length], whose columns past a window's end do not count.
 
-    The best span over all windows of an example, its ends among the window's `n_best` tokens; "" where the first
-    token's score, in the window where it is least, exceeds the best span's by more than the threshold.
+    The best span over all windows of an example, its ends among the window's `n_best` tokens. The score of having no
+    answer is the first token's, in the window where it is least.
     """
     best = np.full(len(contexts), -np.inf)
     null = np.full(len(contexts), np.inf)
-    places = np.full((len(contexts), 2), -1, dtype=np.int64)
+    places = np.zeros((len(contexts), 2), dtype=np.int64)
     null_scores = start_logits[:, 0].astype(np.float64) + end_logits[:, 0].astype(np.float64)
     np.minimum.at(null, found.examples, null_scores)
     for begin in range(0, len(found), _CHUNK):
@@ -167,12 +181,8 @@ def decode(
         for n, example in enumerate(found.examples[rows]):
             if scores[n] > best[example]:
                 best[example], places[example] = scores[n], chars[n]
-    return [
-        context[places[i, 0] : places[i, 1]]
-        if np.isfinite(best[i]) and null[i] - best[i] <= no_answer_threshold
-        else ""
-        for i, context in enumerate(contexts)
-    ]
+    texts = [context[first:last] for context, (first, last) in zip(contexts, places.tolist(), strict=True)]
+    return Decoded(texts, null - best)
 
 
 def _best_spans(

@@ -10,16 +10,22 @@ import re
 import string
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from palimpsest.errors import DataError
 from palimpsest.tasks.base import Answers, Split
-from palimpsest.tasks.spans import Windows, decode, span_targets, windows
+from palimpsest.tasks.spans import Decoded, Windows, decode, span_targets, windows
 from palimpsest.tasks.tables import read_text
 
 __all__ = [
+    "Decoded",
     "Windows",
+    "best_thresholds",
     "decode",
     "em_f1",
     "exact_match",
@@ -92,6 +98,7 @@ def _get(holder: Any, key: str, kind: type, path: Path, place: str) -> Any:
     return value
 
 
+@lru_cache(maxsize=1 << 17)  # the right answers are the same for every trial and epoch
 def normalize(text: str) -> str:
     """Lower case, without ASCII punctuation and English articles, single spaces."""
     return " ".join(_ARTICLE.sub(" ", text.lower().translate(_NOT_PUNCTUATION)).split())
@@ -112,10 +119,42 @@ def word_f1(prediction: str, answer: str) -> float:
 
 def em_f1(predictions: Sequence[str], answers: Sequence[Answers]) -> tuple[float, float]:
     """Mean exact match and F1, each against the answer that fits best; "" is right where there is no answer."""
-    em = f1 = 0.0
-    for prediction, acceptable in zip(predictions, answers, strict=True):
-        # An answer of nothing but articles and punctuation does not count as one.
-        texts = [text for text in acceptable.texts if normalize(text)] or [""]
-        em += max(exact_match(prediction, text) for text in texts)
-        f1 += max(word_f1(prediction, text) for text in texts)
-    return em / len(answers), f1 / len(answers)
+    em, f1 = _scores(predictions, answers).mean(0)
+    return float(em), float(f1)
+
+
+def best_thresholds(decoded: Decoded, answers: Sequence[Answers]) -> dict[str, float]:
+    """The highest EM and F1 that any no-answer threshold gives, and the lowest threshold that gives each.
+
+    These are the official script's best_exact and best_f1. They are chosen on the very examples that they are measured
+    on, so they are what a model could reach, not an estimate of how good it is. A threshold below all doubts, at which
+    nothing is answered, is the least doubt less one. Equal doubts stand on one side of every threshold.
+    """
+    nothing = np.array([[float(not _real(acceptable))] for acceptable in answers])
+    gains = _scores(decoded.texts, answers) - nothing
+    possible = np.flatnonzero(np.isfinite(decoded.doubts))
+    order = possible[np.argsort(decoded.doubts[possible], kind="stable")]
+    doubts = decoded.doubts[order]
+    last = np.append(doubts[1:] > doubts[:-1], True)[: len(doubts)]  # of those with the same doubt
+    thresholds = np.concatenate([doubts[:1] - 1, doubts[last]])
+    found: dict[str, float] = {}
+    for metric, gain in zip(("em", "f1"), gains.T, strict=True):
+        reached = nothing.mean() + np.concatenate([[0.0], np.cumsum(gain[order])[last]]) / len(answers)
+        at = int(reached.round(12).argmax())
+        found[f"best_{metric}"] = float(reached[at])
+        found[f"best_{metric}_threshold"] = float(thresholds[at]) if len(thresholds) else 0.0
+    return found
+
+
+def _scores(predictions: Sequence[str], answers: Sequence[Answers]) -> npt.NDArray[np.float64]:
+    """Exact match and F1 of every question, [n, 2]."""
+    scores = np.empty((len(answers), 2))
+    for n, (prediction, acceptable) in enumerate(zip(predictions, answers, strict=True)):
+        texts = _real(acceptable) or [""]
+        scores[n] = max(exact_match(prediction, t) for t in texts), max(word_f1(prediction, t) for t in texts)
+    return scores
+
+
+def _real(acceptable: Answers) -> list[str]:
+    """The acceptable answers, but for those of nothing but articles and punctuation."""
+    return [text for text in acceptable.texts if normalize(text)]

@@ -13,6 +13,7 @@ import torch
 from palimpsest.tasks.base import Task
 from palimpsest.tasks.metrics import score
 from palimpsest.tasks.spans import decode
+from palimpsest.tasks.squad import best_thresholds
 from palimpsest.tasks.tokenize import Encoded
 from palimpsest.training.batches import Padded, Rows, padded_length
 from palimpsest.training.network import losses
@@ -40,21 +41,25 @@ def chunks(padded: Padded, size: int, limit: int, padding: str = "dynamic") -> I
         yield rows, padded_length(padded.longest(rows), limit, padding)
 
 
-def evaluate(task: Task, encoded: Encoded, logits: torch.Tensor) -> Evaluation:
+def evaluate(task: Task, encoded: Encoded, logits: torch.Tensor, no_answer_threshold: float = 0.0) -> Evaluation:
     """Judge the logits of all validation rows, in their own order: [n, outputs], or [n, longest, 2] for spans."""
     targets = torch.as_tensor(encoded.targets)
     loss = float(losses(logits, targets, task.kind).mean())
     values = logits.numpy()
     predictions: npt.NDArray[np.generic] | list[str]
+    best: dict[str, float] = {}
     if task.kind == "classification":
         predictions = values.argmax(1)
     elif task.kind == "regression":
         predictions = values[:, 0].astype(np.float32)
     else:
-        if encoded.windows is None or task.validation.second is None:
-            raise TypeError("spans are decoded from windows over paragraphs")
-        predictions = list(decode(values[..., 0], values[..., 1], encoded.windows, task.validation.second))
-    return Evaluation(loss, score(task, predictions), pack(predictions))
+        answers = task.validation.targets
+        if encoded.windows is None or task.validation.second is None or isinstance(answers, np.ndarray):
+            raise TypeError("spans are decoded from windows over paragraphs, and judged by Answers")
+        decoded = decode(values[..., 0], values[..., 1], encoded.windows, task.validation.second)
+        predictions = decoded.answers(no_answer_threshold)
+        best = best_thresholds(decoded, answers)
+    return Evaluation(loss, score(task, predictions) | best, pack(predictions))
 
 
 def epochs_of(train_losses: npt.NDArray[np.float64], evaluations: list[Evaluation], epochs: int) -> tuple[Epoch, ...]:
