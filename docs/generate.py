@@ -9,9 +9,10 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from palimpsest.figures.registry import FIGURES, TABLES
+from palimpsest.specs.experiment import AnyExperiment, Experiment
 from palimpsest.specs.intervention import DeleteLayers, PermuteLayers, Reinitialize, ReinitializeHeads
 from palimpsest.specs.protocol import PROTOCOLS, Convergence, Initialiser, Protocol
-from palimpsest.specs.study import AnyExperiment, Drawing, Experiment, Study
+from palimpsest.specs.study import Drawing, Study
 from palimpsest.specs.task_file import TaskFile
 
 PAGE = Path(__file__).with_name("study-files.md")

@@ -131,7 +131,7 @@ def test_debug_shows_where(palimpsest: Command) -> None:
     answer = palimpsest("plan", "study.yaml", "--set", "trils=3", "--debug")
     assert answer.code == 2
     assert "Traceback" in answer.err
-    assert "palimpsest/specs/study.py" in answer.err
+    assert "palimpsest/specs/settings.py" in answer.err
     assert answer.err.rstrip().splitlines()[-1].startswith("error: unknown setting 'trils'")
 
 

@@ -9,7 +9,7 @@ import pytest
 from command_line import Answer
 
 from palimpsest import studies
-from palimpsest.specs.study import Incremental, Permutation, Probing
+from palimpsest.specs.experiment import Incremental, Permutation, Probing
 
 
 @pytest.fixture

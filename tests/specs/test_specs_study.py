@@ -12,7 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from palimpsest.errors import PalimpsestError, SpecError, UnknownName
-from palimpsest.specs.study import Study, apply_settings, parse_settings, parse_size, read, size_label
+from palimpsest.specs.settings import apply_settings, parse_settings
+from palimpsest.specs.size import parse_size, size_label
+from palimpsest.specs.study import Study
+from palimpsest.specs.study_file import read
 from palimpsest.specs.task_file import TaskFile
 
 PLAIN: dict[str, Any] = {"tasks": ["sst2", "cola"], "experiments": [{"kind": "incremental"}, {"kind": "probing"}]}

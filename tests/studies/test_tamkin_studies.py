@@ -11,7 +11,8 @@ from palimpsest.figures.registry import check
 from palimpsest.specs.differences import DIFFERENCES
 from palimpsest.specs.expansion import Cell, EncoderIdentity, TaskIdentity, expand, left_out
 from palimpsest.specs.protocol import PROTOCOLS, resolve
-from palimpsest.specs.study import Study, parse_settings
+from palimpsest.specs.settings import parse_settings
+from palimpsest.specs.study import Study
 from palimpsest.studies import load, names
 
 ROWS = {"sst2": 67_349, "qnli": 104_743, "cola": 8_551}

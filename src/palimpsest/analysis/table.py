@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 import pandas as pd
 
 from palimpsest.specs.expansion import Cell
-from palimpsest.specs.study import size_label
+from palimpsest.specs.size import size_label
 from palimpsest.store import Record, Store
 
 Kind = Literal["text", "count", "number"]

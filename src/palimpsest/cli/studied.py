@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def planned(study: str, store: Store | None, data: Path | None, model: str | None, set_: list[str] | None) -> Plan:
     from palimpsest.execution.plan import make_plan
-    from palimpsest.specs.study import parse_settings
+    from palimpsest.specs.settings import parse_settings
     from palimpsest.studies import load
 
     settings = parse_settings(set_ or []) | ({"encoder": model} if model else {})

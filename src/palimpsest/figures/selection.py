@@ -10,7 +10,7 @@ import pandas as pd
 from palimpsest.analysis.statistics import INTERVALS, finished
 from palimpsest.errors import NothingFinished, PalimpsestError, UnknownName
 from palimpsest.figures.names import size_order
-from palimpsest.specs.study import parse_size, size_label
+from palimpsest.specs.size import parse_size, size_label
 
 POINT = ("preserved", "mode", "first", "block_size", "permutation", "layer", "head", "variant", "chain")
 """The coordinates that tell an experiment's points apart."""

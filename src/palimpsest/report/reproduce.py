@@ -9,8 +9,10 @@ from typing import Any
 
 import yaml
 
+from palimpsest.specs.experiment import Experiment
 from palimpsest.specs.protocol import PROTOCOLS, Protocol
-from palimpsest.specs.study import Experiment, Study, size_label
+from palimpsest.specs.size import size_label
+from palimpsest.specs.study import Study
 
 
 def study_yaml(study: Study) -> str:

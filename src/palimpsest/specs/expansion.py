@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 
 from palimpsest.errors import SpecError
-from palimpsest.specs.intervention import DeleteLayers, Intervention, PermuteLayers, Reinitialize, ReinitializeHeads
-from palimpsest.specs.protocol import Initialiser, Protocol
-from palimpsest.specs.study import (
+from palimpsest.specs.experiment import (
     Custom,
     Experiment,
     Heads,
@@ -23,10 +21,11 @@ from palimpsest.specs.study import (
     Probing,
     SeedName,
     Sequential,
-    Size,
-    Study,
-    size_label,
 )
+from palimpsest.specs.intervention import DeleteLayers, Intervention, PermuteLayers, Reinitialize, ReinitializeHeads
+from palimpsest.specs.protocol import Initialiser, Protocol
+from palimpsest.specs.size import Size, size_label
+from palimpsest.specs.study import Study
 from palimpsest.specs.trial import Companion, Probe, Seeds, Trial
 from palimpsest.tasks.sampling import count
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from palimpsest.errors import SpecError, UnknownName
-from palimpsest.specs.study import Study, read
+from palimpsest.specs.study import Study
+from palimpsest.specs.study_file import read
 
 _HOME = Path(__file__).parent
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from palimpsest.specs.study import size_label
+from palimpsest.specs.size import size_label
 from palimpsest.specs.trial import Trial
 from palimpsest.training.outcome import Outcome
 
