@@ -4,6 +4,7 @@ import palimpsest
 
 palimpsest.reinitialize(model, layers=range(9, 13))    # on any supported Hugging Face model, in place
 palimpsest.permute_layers(model, [3, 1, 2, …])
+palimpsest.delete_layers(model, [9, 10, 11])
 table = palimpsest.run("study.yaml", store="results")  # a pandas DataFrame, one row per trial
 """
 
@@ -12,11 +13,12 @@ from __future__ import annotations
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["Initialiser", "PalimpsestError", "permute_layers", "reinitialize", "run"]
+__all__ = ["Initialiser", "PalimpsestError", "delete_layers", "permute_layers", "reinitialize", "run"]
 
 _HOMES = {
     "reinitialize": "palimpsest.surgery.models",
     "permute_layers": "palimpsest.surgery.models",
+    "delete_layers": "palimpsest.surgery.models",
     "Initialiser": "palimpsest.specs.protocol",
     "PalimpsestError": "palimpsest.errors",
     "run": "palimpsest.library",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from families import config_of, model_of, noisy
+from families import FAMILIES, config_of, model_of, noisy
 
+from palimpsest.encoders.identity import anatomy_of
 from palimpsest.errors import EncoderError, PalimpsestError, SurgeryError
 from palimpsest.specs.protocol import Initialiser
-from palimpsest.surgery.models import permute_layers, reinitialize
+from palimpsest.surgery.models import delete_layers, permute_layers, reinitialize
+from palimpsest.surgery.operations import delete
 
 
 def make(name: str) -> Any:
@@ -71,6 +74,35 @@ def test_permutation(name: str) -> None:
         assert torch.equal(p, before[source])
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_deletion(name: str, tmp_path: Path) -> None:
+    model = make(name)
+    before = snapshot(model)
+    ids = torch.tensor([[3, 7, 5, 9]])
+    states = model(ids, output_hidden_states=True).hidden_states
+    assert delete_layers(model, [2]) is model
+    for n, p in model.named_parameters():
+        assert torch.equal(p, before[n.replace("layer.1.", "layer.2.")])
+    after = model(ids, output_hidden_states=True)
+    assert len(after.hidden_states) == len(states) - 1
+    torch.testing.assert_close(after.hidden_states[1], states[1])
+    assert not torch.allclose(after.hidden_states[2], states[2])
+    model.save_pretrained(tmp_path)
+    again = type(model).from_pretrained(tmp_path).eval()
+    torch.testing.assert_close(again(ids)[0], after[0])
+    assert changed(reinitialize(model, layers=[2]), snapshot(again)) == {n for n in snapshot(again) if "layer.1." in n}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_deletion_is_what_it_is_in_trials(family: str) -> None:
+    model = model_of(family)
+    anatomy = anatomy_of(model.config.to_dict(), family)
+    expected = delete(snapshot(model), anatomy, [1, 3])
+    found = snapshot(delete_layers(model, [1, 3]))
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[n], expected[n]) for n in found)
+
+
 def test_seed_and_law() -> None:
     a, b, c = (reinitialize(model_of("bert"), layers=[1], seed=seed) for seed in (0, 0, 1))
     name = "encoder.layer.0.output.dense.weight"
@@ -87,6 +119,7 @@ def test_it_does_not_touch_the_global_generator() -> None:
     state = torch.random.get_rng_state()
     reinitialize(model, layers=[1], heads=[(2, 1)])
     permute_layers(model, [3, 2, 1])
+    delete_layers(model, [2])
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
@@ -100,6 +133,10 @@ def test_refusals() -> None:
         (lambda: reinitialize(model, layers=[4]), "layer 4 is out of range"),
         (lambda: reinitialize(model, layers=[1], heads=[(1, 3)]), "head 3 of layer 1 is out of range"),
         (lambda: permute_layers(model, [1, 2]), "is not a permutation"),
+        (lambda: delete_layers(model, []), "nothing to delete: name layers"),
+        (lambda: delete_layers(model, [2, 4]), "layer 4 is out of range"),
+        (lambda: delete_layers(model, [0]), "layer 0 is out of range"),
+        (lambda: delete_layers(model, [3, 2, 1, 1]), "all 3 layers would be deleted"),
         (lambda: reinitialize(torch.nn.Linear(2, 2), layers=[1]), "Linear is not a Hugging Face model"),
     ):
         with pytest.raises(SurgeryError, match=message):

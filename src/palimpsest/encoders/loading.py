@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,7 +15,7 @@ import torch
 
 from palimpsest.encoders.anatomy import Anatomy
 from palimpsest.encoders.identity import Located, anatomy_of, fetch, identify, locate, read_config, weight_files
-from palimpsest.errors import EncoderError
+from palimpsest.errors import EncoderError, SurgeryError
 from palimpsest.specs.expansion import EncoderIdentity
 
 State = Mapping[str, torch.Tensor]
@@ -52,20 +52,28 @@ class Encoder:
 @lru_cache(maxsize=16)
 def without(encoder: Encoder, layers: tuple[int, ...]) -> Encoder:
     """The encoder with these layers (counted from 1) taken out; the same object when asked for again."""
-    anatomy = encoder.anatomy
-    anatomy.check_layers(layers)
     model = copy.deepcopy(encoder.model)
-    stem, _, _ = anatomy.layer_modules[0].rpartition(".")
-    parent, _, attribute = stem.rpartition(".")
-    kept = [layer for i, layer in enumerate(model.get_submodule(stem), 1) if i not in layers]
-    setattr(model.get_submodule(parent), attribute, torch.nn.ModuleList(kept))
-    setattr(model.config, anatomy.family.depth_key, len(kept))
+    depth = take_out(model, encoder.anatomy, layers)
     return replace(
         encoder,
-        identity=replace(encoder.identity, depth=len(kept)),
+        identity=replace(encoder.identity, depth=depth),
         model=model,
-        anatomy=replace(anatomy, depth=len(kept)),
+        anatomy=replace(encoder.anatomy, depth=depth),
     )
+
+
+def take_out(model: Any, anatomy: Anatomy, layers: Iterable[int]) -> int:
+    """Remove these layers (counted from 1) from a Hugging Face encoder, in place; returns how many are left."""
+    gone = set(layers)
+    anatomy.check_layers(gone)
+    if len(gone) == anatomy.depth:
+        raise SurgeryError(f"all {anatomy.depth} layers would be deleted: nothing is left of this encoder")
+    stem, _, _ = anatomy.layer_modules[0].rpartition(".")
+    stack = model.get_submodule(stem)
+    for layer in sorted(gone, reverse=True):
+        del stack[layer - 1]
+    setattr(model.config, anatomy.family.depth_key, len(stack))
+    return len(stack)
 
 
 _READ = ("config.json", "tokenizer*.json", "special_tokens_map.json", "added_tokens.json", "vocab.*", "merges.txt")

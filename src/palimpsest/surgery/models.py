@@ -10,6 +10,7 @@ from torch import nn
 
 from palimpsest.encoders.anatomy import Anatomy
 from palimpsest.encoders.identity import anatomy_of
+from palimpsest.encoders.loading import take_out
 from palimpsest.errors import SurgeryError
 from palimpsest.specs.protocol import Initialiser
 from palimpsest.surgery.operations import permute, reinitialize_heads, reinitialize_layers
@@ -47,6 +48,20 @@ def permute_layers(model: Model, order: Sequence[int]) -> Model:
     """Put layer ``order[i - 1]`` of a Hugging Face model at position i, in place. Returns the model."""
     body, anatomy = _body(model)
     _write(body, permute(_parameters(body), anatomy, order))
+    return model
+
+
+def delete_layers(model: Model, layers: Iterable[int]) -> Model:
+    """Take layers (counted from 1) out of a Hugging Face model, in place; the others move up. Returns the model.
+
+    Its config says how many are left, so that it can be saved and loaded; an optimiser made before still holds the
+    weights that are gone.
+    """
+    body, anatomy = _body(model)
+    layers = tuple(layers)
+    if not layers:
+        raise SurgeryError("nothing to delete: name layers")
+    take_out(body, anatomy, layers)
     return model
 
 
