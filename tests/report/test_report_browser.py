@@ -166,13 +166,16 @@ class _Instant:
     def place(self, id: str) -> str:
         return f"nowhere/{id}"
 
+    def notes(self, _: str) -> list[Any]:
+        return []
+
 
 def test_the_live_page_shows_what_happens(tab: Any, tmp_path: Path) -> None:
     made = make(tmp_path, leave=8)
     running = {"started": "2026-01-02T03:04:05+00:00", "total": 8, "finished": 0, "failed": 0, "seconds_left": 300,
                "trials_per_minute": 4.0, "steps_per_second": 10.0,
                "running": [{"id": made.missing[0].trial.identity, "curve": [[1, 0.9], [2, 0.7]]}]}  # fmt: skip
-    write_note(made.place / "running" / "1.json", running)
+    write_note(made.store, "running", "1", running)
     server = _Server(Watched(made.plan, made.store, str(made.place), "palimpsest run small"))
     with server:
         page = tab.open(server.address, "#losses .trace")

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from palimpsest.execution.heartbeat import Heartbeat
 from palimpsest.execution.worker import Event
 from palimpsest.report.server import Watched, application
-from palimpsest.store.running import STALE, drivers, notes_folder, remembered
+from palimpsest.store.running import STALE, drivers, remembered
 
 
 @pytest.fixture
@@ -96,8 +96,7 @@ def test_a_heartbeat_comes_and_goes(made: Made) -> None:
 
 
 def test_the_note_of_a_dead_driver_is_not_believed(made: Made) -> None:
-    folder = notes_folder(made.store, "running")
-    assert folder is not None
+    folder = made.place / "running"
     folder.mkdir()
     note = folder / "9.json"
     note.write_text('{"started": "now", "running": []}')

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
@@ -14,8 +15,12 @@ import pytest
 from s3_server import ENVIRONMENT, free_port, serving
 
 from palimpsest.errors import MissingStore, StoreError
+from palimpsest.execution.heartbeat import Heartbeat
+from palimpsest.execution.plan import Plan, Resources
 from palimpsest.store import Record, Store, open_store
 from palimpsest.store.remote import RemoteStore
+from palimpsest.store.running import drivers, remembered
+from palimpsest.studies import load
 
 # aiobotocore leaves its connection pool to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -148,12 +153,39 @@ def test_weights_are_kept_while_they_are_needed(store: Store, record: Callable[.
     assert store.weights(id) is None
     store.keep_weights(id, b"first")
     store.keep_weights(id, b"second")
-    assert store.has_weights(id)
-    assert store.weights(id) == b"second"
+    elsewhere = open_store(str(store))  # as a worker on another machine sees it
+    assert elsewhere.has_weights(id)
+    assert elsewhere.weights(id) == b"second"
     for _ in range(2):
         store.drop_weights(id)
         assert store.weights(id) is None
     assert store.ids() == set()
+
+
+def test_notes_come_and_go(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver's sign of life is seen from elsewhere, gone with the driver, and not believed when it is old."""
+    elsewhere = open_store(str(store))
+    assert (drivers(elsewhere), remembered(elsewhere)) == ([], None)
+    plan = Plan((load("demo")[0],), [], Resources({}, {}), {}, {})
+    with Heartbeat(store, plan, []):
+        deadline = time.monotonic() + 60
+        while not (notes := drivers(elsewhere)):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert notes[0]["studies"] == ["demo"]
+        with monkeypatch.context() as patch:
+            patch.setattr("palimpsest.store.running.STALE", 0.0)
+            assert drivers(elsewhere) == []
+    assert drivers(elsewhere) == []
+    known = remembered(elsewhere)
+    assert known is not None
+    assert known[0].canonical == plan.studies[0].canonical
+    store.write_note("running", "torn", b"{")
+    assert [note.name for note in elsewhere.notes("running")] == ["torn"]
+    assert drivers(elsewhere) == []
+    store.drop_note("running", "never was")
+    assert store.ids() == set()
+    assert store.problems == []
 
 
 def test_a_store_that_was_removed(store: Store, record: Callable[..., Record]) -> None:

@@ -1,6 +1,6 @@
-"""A sign of life: what a driver is at, in a small file in the store, for pages and terminals that watch.
+"""A sign of life: what a driver is at, in a small note in the store, for pages and terminals that watch.
 
-An observer of the events that a run emits anyway. A thread of its own writes the file, so that the run never waits for
+An observer of the events that a run emits anyway. A thread of its own writes the note, so that the run never waits for
 a slow disk, and so that a run which compiles for a minute is not taken for dead.
 """
 
@@ -12,7 +12,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -20,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Self
 from palimpsest.execution.plan import Plan, steps_of
 from palimpsest.specs.trial import Trial
 from palimpsest.store import Store
-from palimpsest.store.running import notes_folder, remember, write_note
+from palimpsest.store.running import drop_note, remember, write_note
 
 if TYPE_CHECKING:
     from palimpsest.execution.worker import Event
 
-EVERY = 2.0  # seconds between two writes, at least
 _WINDOW = 300.0  # seconds that the pace is taken from
+_PATIENCE = 10.0  # seconds that the end of a run waits for a store which does not answer
 
 
 class Heartbeat:
@@ -34,8 +33,7 @@ class Heartbeat:
 
     def __init__(self, store: Store, plan: Plan, trials: Sequence[Trial]) -> None:
         self._plan, self._store = plan, store
-        folder = notes_folder(store, "running")
-        self._path = folder / f"{os.getpid()}-{secrets.token_hex(3)}.json" if folder else None
+        self._name = f"{os.getpid()}-{secrets.token_hex(3)}"
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
         self._total, self._left = len(trials), plan.steps(trials)
         self._running: dict[str, Trial] = {}
@@ -47,18 +45,14 @@ class Heartbeat:
 
     def __enter__(self) -> Self:
         remember(self._store, self._plan.studies, self._plan.resources.data)
-        if self._path is not None:
-            self._thread.start()
+        self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._over.set()
-        if self._path is not None:
-            self._thread.join()
-            with suppress(OSError):
-                self._path.unlink(missing_ok=True)
+        self._thread.join(_PATIENCE)
 
     def watch(self, emit: Callable[[Event], None]) -> Callable[[Event], None]:
         """The same observer, with the heartbeat listening."""
@@ -89,10 +83,10 @@ class Heartbeat:
                 self._left -= max(0, steps_of(event.trial, rows) - event.outcome.steps)
 
     def _beat(self) -> None:
-        assert self._path is not None
         while True:
-            write_note(self._path, self._content())
-            if self._over.wait(EVERY):
+            write_note(self._store, "running", self._name, self._content())
+            if self._over.wait(self._store.notes_every):
+                drop_note(self._store, "running", self._name)
                 return
 
     def _content(self) -> dict[str, Any]:

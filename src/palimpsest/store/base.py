@@ -25,6 +25,15 @@ class Problem:
     reason: str
 
 
+@dataclass(frozen=True)
+class Note:
+    """Something left in a store for whoever watches; no result depends on it."""
+
+    name: str
+    age: float  # seconds since it was written; infinite where the file system does not say
+    content: bytes
+
+
 def is_identity(text: str) -> bool:
     return _IDENTITY.fullmatch(text) is not None
 
@@ -37,6 +46,8 @@ class Store(ABC):
 
     An implementation says where the bytes of an identity are; everything that is about records is here.
     """
+
+    notes_every = 2.0  # seconds between two writes of a note that is kept up to date
 
     def __init__(self) -> None:
         self._problems: dict[str, Problem] = {}
@@ -75,6 +86,22 @@ class Store(ABC):
     def drop_weights(self, id: str) -> None:
         """Let go of weights that nobody needs any more; nothing happens where there are none."""
         self._weights_kept.pop(id, None)
+
+    def write_note(self, kind: str, name: str, content: bytes) -> None:
+        """Leave or replace a note. Readers never see half of it, but it need not survive a crash.
+
+        An implementation that has no place for notes forgets them.
+        """
+        del kind, name, content
+
+    def notes(self, kind: str) -> list[Note]:
+        """The notes of a kind, the newest first."""
+        del kind
+        return []
+
+    def drop_note(self, kind: str, name: str) -> None:
+        """Take a note away; nothing happens where there is none."""
+        del kind, name
 
     @property
     def problems(self) -> list[Problem]:

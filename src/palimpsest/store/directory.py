@@ -6,12 +6,13 @@ import errno
 import json
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from palimpsest.errors import MissingStore, StoreError
-from palimpsest.store.base import Problem, Status, Store, is_identity
+from palimpsest.store.base import Note, Problem, Status, Store, is_identity
 from palimpsest.store.record import Record
 
 MARKER = "palimpsest-store.json"
@@ -94,6 +95,27 @@ class DirectoryStore(Store):
     def drop_weights(self, id: str) -> None:
         with self._reporting("write to"):
             self._weights(id).unlink(missing_ok=True)
+
+    def _note(self, kind: str, name: str) -> Path:
+        return self.path / kind / f"{name}.json"
+
+    def write_note(self, kind: str, name: str, content: bytes) -> None:
+        file = self._note(kind, name)
+        with self._reporting("write to"):
+            file.parent.mkdir(exist_ok=True)
+            with self._temporary(file, content, durable=False) as temporary:
+                temporary.replace(file)
+
+    def notes(self, kind: str) -> list[Note]:
+        found = []
+        for file in (self.path / kind).glob("[!.]*.json"):
+            with suppress(OSError):  # taken away between two looks
+                found.append(Note(file.stem, time.time() - file.stat().st_mtime, file.read_bytes()))
+        return sorted(found, key=lambda note: note.age)
+
+    def drop_note(self, kind: str, name: str) -> None:
+        with self._reporting("write to"):
+            self._note(kind, name).unlink(missing_ok=True)
 
     def _check_format(self) -> None:
         try:
@@ -202,14 +224,15 @@ class DirectoryStore(Store):
             number += 1
 
     @contextmanager
-    def _temporary(self, file: Path, content: str | bytes) -> Iterator[Path]:
+    def _temporary(self, file: Path, content: str | bytes, durable: bool = True) -> Iterator[Path]:
         """A file beside `file` with this content, on disk when the block begins and gone when it ends."""
         path = _temporary_name(file)
         try:
             with open(path, "xb") as stream:
                 stream.write(content.encode() if isinstance(content, str) else content)
                 stream.flush()
-                os.fsync(stream.fileno())
+                if durable:
+                    os.fsync(stream.fileno())
             yield path
         finally:
             with suppress(OSError):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,7 +15,7 @@ from urllib.parse import urlsplit
 import fsspec
 
 from palimpsest.errors import MissingStore, StoreError
-from palimpsest.store.base import Problem, Store, is_identity
+from palimpsest.store.base import Note, Problem, Store, is_identity
 from palimpsest.store.directory import FORMAT, MARKER
 from palimpsest.store.record import Record
 
@@ -32,6 +34,8 @@ class RemoteStore(Store):
     Credentials and the address of the service come from where the file system's own library looks for them
     (``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``, ``~/.aws`` …); nothing of them is kept or printed.
     """
+
+    notes_every = 10.0  # each is a request, and somebody pays for it
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -85,6 +89,57 @@ class RemoteStore(Store):
 
     def _path(self, id: str) -> str:
         return f"{self._root}/trials/{id[:2]}/{id}.json"
+
+    def _weights(self, id: str) -> str:
+        return f"{self._root}/weights/{id}.safetensors"
+
+    def keep_weights(self, id: str, content: bytes) -> None:
+        with self._reporting("write to"):
+            self._fs.pipe_file(self._weights(id), content)
+
+    def weights(self, id: str) -> bytes | None:
+        with self._reporting("read"):
+            try:
+                return bytes(self._fs.cat_file(self._weights(id)))
+            except FileNotFoundError:
+                return None
+
+    def has_weights(self, id: str) -> bool:
+        with self._reporting("read"):
+            return bool(self._fs.exists(self._weights(id)))
+
+    def drop_weights(self, id: str) -> None:
+        with self._reporting("write to"), suppress(FileNotFoundError):
+            self._fs.rm_file(self._weights(id))
+
+    def _note(self, kind: str, name: str) -> str:
+        return f"{self._root}/{kind}/{name}.json"
+
+    def write_note(self, kind: str, name: str, content: bytes) -> None:
+        with self._reporting("write to"):
+            self._fs.pipe_file(self._note(kind, name), content)
+
+    def notes(self, kind: str) -> list[Note]:
+        found = []
+        with self._reporting("read"):
+            for path in self._fs.find(f"{self._root}/{kind}"):
+                name, _, suffix = path.rpartition("/")[2].rpartition(".")
+                if suffix == "json":
+                    with suppress(FileNotFoundError):  # taken away between two requests
+                        found.append(Note(name, self._age(path), bytes(self._fs.cat_file(path))))
+        return sorted(found, key=lambda note: note.age)
+
+    def _age(self, path: str) -> float:
+        try:
+            written: datetime = self._fs.modified(path)
+        except NotImplementedError:
+            return math.inf
+        written = written if written.tzinfo else written.replace(tzinfo=UTC)
+        return (datetime.now(UTC) - written).total_seconds()
+
+    def drop_note(self, kind: str, name: str) -> None:
+        with self._reporting("write to"), suppress(FileNotFoundError):
+            self._fs.rm_file(self._note(kind, name))
 
     def ids(self) -> set[str]:
         found = set()
