@@ -123,14 +123,11 @@ def heads_difference(
     """
     data, rows = differences(table, experiment, tasks, size, interval)
     numbers = sorted(data["head"].unique())
-    shown, many = [], data["task"].nunique() > 1
+    lines = []
     for (task, layer), part in data.groupby(["task", "layer"], sort=False):
         at = part.set_index("head")["difference"]
-        cells = [number(float(at.get(j, np.nan))) for j in numbers]
-        shown.append([*([task_name(str(task))] if many else []), f"Layer {layer}", *cells])
-    heads = [f"Head {j}" for j in numbers]
-    columns = [*(["Task"] if many else []), "", *heads]
-    return TextTable(columns, shown, data, note=selection.missing_note(rows), right=frozenset(heads))
+        lines.append((task, f"Layer {layer}", [number(float(at.get(j, np.nan))) for j in numbers]))
+    return _laid_out(lines, [f"Head {j}" for j in numbers], data, rows)
 
 
 def heads_by_layer(
@@ -147,13 +144,8 @@ def heads_by_layer(
     """
     data, rows = differences(table, experiment, tasks, size, interval)
     found = _summaries(data, "layer")
-    many = data["task"].nunique() > 1
-    shown = [
-        [*([task_name(row["task"])] if many else []), f"Layer {row['layer']}", *_shown(row)]
-        for row in found.to_dict("records")
-    ]
-    columns = [*(["Task"] if many else []), "", *_SUMMARY]
-    return TextTable(columns, shown, found, note=selection.missing_note(rows), right=frozenset(_SUMMARY))
+    lines = [(row["task"], f"Layer {row['layer']}", _shown(row)) for row in found.to_dict("records")]
+    return _laid_out(lines, _SUMMARY, found, rows)
 
 
 def heads_by_head(
@@ -170,16 +162,13 @@ def heads_by_head(
     """
     data, rows = differences(table, experiment, tasks, size, interval)
     found = _summaries(data, "head")
-    shown, many = [], data["task"].nunique() > 1
     numbers = sorted(data["head"].unique())
+    lines = []
     for task, part in found.groupby("task", sort=False):
         by_head = {row["head"]: _shown(row) for row in part.to_dict("records")}
         for i, name in enumerate(_SUMMARY):
-            cells = [by_head[j][i] if j in by_head else "–" for j in numbers]
-            shown.append([*([task_name(str(task))] if many else []), name, *cells])
-    heads = [f"Head {j}" for j in numbers]
-    columns = [*(["Task"] if many else []), "", *heads]
-    return TextTable(columns, shown, found, note=selection.missing_note(rows), right=frozenset(heads))
+            lines.append((task, name, [by_head[j][i] if j in by_head else "–" for j in numbers]))
+    return _laid_out(lines, [f"Head {j}" for j in numbers], found, rows)
 
 
 def heads_tests(
@@ -206,6 +195,16 @@ def heads_tests(
     note = "\n".join(part for part in (note, selection.missing_note(rows)) if part)
     columns = ["Task", "Layer", "Head", "Difference", "Interval", "n", "p", "Corrected p"]
     return TextTable(columns, shown, data, note=note, right=frozenset(columns[1:]))
+
+
+def _laid_out(
+    lines: Sequence[tuple[Any, str, list[str]]], columns: Sequence[str], data: pd.DataFrame, rows: pd.DataFrame
+) -> TextTable:
+    """A table from (task, name, cells); tasks are named where there are several."""
+    many = len({task for task, _, _ in lines}) > 1
+    shown = [[*([task_name(str(task))] if many else []), name, *cells] for task, name, cells in lines]
+    titles = [*(["Task"] if many else []), "", *columns]
+    return TextTable(titles, shown, data, note=selection.missing_note(rows), right=frozenset(columns))
 
 
 def _summaries(data: pd.DataFrame, by: str) -> pd.DataFrame:

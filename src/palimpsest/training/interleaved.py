@@ -11,16 +11,17 @@ import torch
 from torch import nn
 
 from palimpsest import streams
-from palimpsest.training.batches import Rows, padded_length
+from palimpsest.training.batches import Rows
 from palimpsest.training.data import Data
-from palimpsest.training.evaluation import Evaluation, OnLosses, curve, epochs_of, evaluate, failure, ruined
-from palimpsest.training.measures import conclude
+from palimpsest.training.evaluation import Evaluation, OnLosses, evaluate, failure, ruined
+from palimpsest.training.kernels import good_kernels
 from palimpsest.training.network import Network, batch_loss
 from palimpsest.training.outcome import Outcome
 from palimpsest.training.preparation import Prepared
-from palimpsest.training.reference import optimizer_of, predict
+from palimpsest.training.reference import batch_of, finished, optimizer_of, predict, update
 
 
+@good_kernels
 def train(
     prepared: Prepared,
     data: Data,
@@ -48,10 +49,7 @@ def train(
     for step, (number, rows) in enumerate(schedule):
         network.train()
         network.head, network.kind = heads[number], everyone[number].task.kind
-        training = padded[number][0]
-        present = rows[rows >= 0]
-        length = padded_length(training.longest(present), protocol.max_length, protocol.padding)
-        batch = training.take(torch.as_tensor(present, device=device), length)
+        batch = batch_of(padded[number][0], rows, protocol)
         loss = batch_loss(network(batch.ids, batch.types, batch.mask, keys[step]), batch, network.kind)
         value = loss.item()
         if not math.isfinite(value):
@@ -59,13 +57,7 @@ def train(
             return failure(reason, task.metrics[0], np.array(train_losses))
         if number == 0:
             train_losses.append(value)
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        if protocol.clip is not None:
-            torch.nn.utils.clip_grad_norm_(network.parameters(), protocol.clip)
-        for group in optimizer.param_groups:
-            group["lr"] = rates[step] * group["factor"]
-        optimizer.step()
+        update(network, optimizer, loss, rates[step], protocol.clip)
         if on_step:
             on_step(step + 1)
         if on_losses and train_losses:
@@ -80,18 +72,7 @@ def train(
                 steps = step + 1
                 break
 
-    last, taken = evaluations[-1], np.array(train_losses)
-    return Outcome(
-        status="finished",
-        metric=task.metrics[0],
-        metrics=last.metrics,
-        epochs=epochs_of(taken, evaluations, prepared.epochs_after(len(evaluations))),
-        curve=curve(taken),
-        predictions=last.predictions,
-        train_examples=len(prepared.examples),
-        steps=steps,
-        measures=conclude(prepared, data, lambda: prepared.learnt(dict(network.named_parameters())), device),
-    )
+    return finished(prepared, data, device, network, np.array(train_losses), evaluations, steps)
 
 
 def _companion(prepared: Prepared, number: int, data: Data) -> Prepared:

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
-from palimpsest.training.batches import padded_length
+from palimpsest.specs.protocol import Protocol
+from palimpsest.training.batches import Padded, Rows, padded_length
 from palimpsest.training.data import Data
 from palimpsest.training.evaluation import (
     Evaluation,
@@ -23,7 +25,7 @@ from palimpsest.training.evaluation import (
 )
 from palimpsest.training.kernels import good_kernels
 from palimpsest.training.measures import conclude
-from palimpsest.training.network import Network, batch_loss
+from palimpsest.training.network import Batch, Network, batch_loss
 from palimpsest.training.outcome import Outcome
 from palimpsest.training.preparation import Prepared
 
@@ -52,21 +54,13 @@ def train(
     evaluations: list[Evaluation] = []
     for step in range(steps):
         network.train()
-        present = rows[step][rows[step] >= 0]
-        length = padded_length(training.longest(present), protocol.max_length, protocol.padding)
-        batch = training.take(torch.as_tensor(present, device=device), length)
+        batch = batch_of(training, rows[step], protocol)
         loss = batch_loss(network(batch.ids, batch.types, batch.mask, keys[step]), batch, task.kind)
         train_losses[step] = loss.item()
         if not math.isfinite(train_losses[step]):
             reason = f"the training loss became {train_losses[step]} at step {step + 1}"
             return failure(reason, task.metrics[0], train_losses[:step])
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        if protocol.clip is not None:
-            torch.nn.utils.clip_grad_norm_(network.parameters(), protocol.clip)
-        for group in optimizer.param_groups:
-            group["lr"] = rates[step] * group["factor"]
-        optimizer.step()
+        update(network, optimizer, loss, rates[step], protocol.clip)
         if on_step:
             on_step(step + 1)
         if on_losses:
@@ -80,18 +74,7 @@ def train(
                 steps = step + 1
                 break
 
-    last, taken = evaluations[-1], train_losses[:steps]
-    return Outcome(
-        status="finished",
-        metric=task.metrics[0],
-        metrics=last.metrics,
-        epochs=epochs_of(taken, evaluations, prepared.epochs_after(len(evaluations))),
-        curve=curve(taken),
-        predictions=last.predictions,
-        train_examples=len(prepared.examples),
-        steps=steps,
-        measures=conclude(prepared, data, lambda: prepared.learnt(dict(network.named_parameters())), device),
-    )
+    return finished(prepared, data, device, network, train_losses[:steps], evaluations, steps)
 
 
 def optimizer_of(network: Network, prepared: Prepared) -> torch.optim.Optimizer:
@@ -110,6 +93,26 @@ def optimizer_of(network: Network, prepared: Prepared) -> torch.optim.Optimizer:
     return optimizer
 
 
+def batch_of(padded: Padded, rows: Rows, protocol: Protocol) -> Batch:
+    """The rows of one step (-1: the last batch of an epoch may be smaller), as long as the longest among them."""
+    present = rows[rows >= 0]
+    length = padded_length(padded.longest(present), protocol.max_length, protocol.padding)
+    return padded.take(torch.as_tensor(present, device=padded.ids.device), length)
+
+
+def update(
+    network: Network, optimizer: torch.optim.Optimizer, loss: torch.Tensor, rate: float, clip: float | None
+) -> None:
+    """One step of the optimiser at this learning rate."""
+    optimizer.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    if clip is not None:
+        torch.nn.utils.clip_grad_norm_(network.parameters(), clip)
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group["factor"]
+    optimizer.step()
+
+
 @torch.no_grad()
 def predict(network: Network, data: Data, padded: Any, limit: int, size: int = 32) -> torch.Tensor:
     """The logits of all validation rows, on the host."""
@@ -126,3 +129,27 @@ def predict(network: Network, data: Data, padded: Any, limit: int, size: int = 3
         else:
             result[rows] = logits
     return result
+
+
+def finished(
+    prepared: Prepared,
+    data: Data,
+    device: torch.device | str,
+    network: Network,
+    losses: npt.NDArray[np.float64],
+    evaluations: list[Evaluation],
+    steps: int,
+) -> Outcome:
+    """What comes of a trial that was trained to its end."""
+    last = evaluations[-1]
+    return Outcome(
+        status="finished",
+        metric=prepared.task.metrics[0],
+        metrics=last.metrics,
+        epochs=epochs_of(losses, evaluations, prepared.epochs_after(len(evaluations))),
+        curve=curve(losses),
+        predictions=last.predictions,
+        train_examples=len(prepared.examples),
+        steps=steps,
+        measures=conclude(prepared, data, lambda: prepared.learnt(dict(network.named_parameters())), device),
+    )
