@@ -1,4 +1,4 @@
-"""The documentation: its keys are the specs' keys, its studies are studies, its commands can be typed, its links lead."""
+"""The documentation: its keys are the specs', its studies are studies, its commands can be typed, its links lead."""
 
 from __future__ import annotations
 
