@@ -9,6 +9,7 @@ import typer
 
 from palimpsest.cli.options import (
     DEFAULT_STORE,
+    ClaimsOpt,
     DataOpt,
     ModelOpt,
     OutOpt,
@@ -73,9 +74,7 @@ def tables(
     data: DataOpt = None,
     model: ModelOpt = None,
     set_: SetOpt = None,
-    claims: Annotated[
-        bool, typer.Option("--claims", help="Test the four claims of Tamkin et al. 2020 on all of the study's trials.")
-    ] = False,
+    claims: ClaimsOpt = False,
     published: PublishedOpt = False,
 ) -> None:
     """Print a study's tables, and write them as text, Markdown, CSV and LaTeX with --out."""
@@ -134,6 +133,7 @@ def report(
     data: DataOpt = None,
     model: ModelOpt = None,
     set_: SetOpt = None,
+    claims: ClaimsOpt = False,
 ) -> None:
     """Write a study's page: one HTML file with interactive figures that opens anywhere, without a network."""
     from palimpsest.report.document import write_report
@@ -143,7 +143,8 @@ def report(
     place = open_at(store)
     made = planned(study, place, data, model, set_)
     pages = study_pages(made, gather(made, place))
-    typer.echo(write_report(payload(pages, store, command(study, store, data, model, set_ or [])), out))
+    content = payload(pages, store, command(study, store, data, model, set_ or []), claims=claims)
+    typer.echo(write_report(content, out))
     warn_of_problems(place)
 
 

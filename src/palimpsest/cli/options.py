@@ -27,6 +27,9 @@ SetOpt = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change the study: sizes=500,5000  trials=10  protocol.epochs=5 …"),
 ]
 DeviceOpt = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda", help="Where to train.")]
+ClaimsOpt = Annotated[
+    bool, typer.Option("--claims", help="Test the four claims of Tamkin et al. 2020 on all of the study's trials.")
+]
 PublishedOpt = Annotated[bool, typer.Option("--published", help="Lay published numbers beside, where there are any.")]
 OutOpt = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the files go.")]
 DEFAULT_STORE = "palimpsest-store"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from palimpsest.report.gathering import Gathered
 from palimpsest.report.points import LOSS, Points, failures, name_of, newest, results, where
 from palimpsest.report.reproduce import study_yaml
 from palimpsest.specs.expansion import Cell
-from palimpsest.specs.study import Study
+from palimpsest.specs.study import Drawing, Study
 from palimpsest.store import Store
 
 CLAIMS = frozenset({"claims", "claims-by-protocol"})
@@ -88,7 +89,7 @@ class StudyPage:
             "newest": newest(self.points, self.gathered),
             "tables": [found for kind, found in tables if kind not in CLAIMS],
             "claims": {
-                "verdicts": self._verdicts() if judged and CLAIMS & {kind for kind, _ in tables} else [],
+                "verdicts": _verdicts(self._findings) if judged and CLAIMS & {kind for kind, _ in tables} else [],
                 "tables": [found for kind, found in tables if kind in CLAIMS],
             },
             "schematic": _schematic(self.cells, selection.depth(frame)),
@@ -154,12 +155,6 @@ class StudyPage:
     def _findings(self) -> list[Finding]:
         return judge(self.cells, self.gathered.source, self.plan.resources)
 
-    def _verdicts(self) -> list[dict[str, Any]]:
-        return [
-            {"claim": number, "text": TEXTS[number], "protocol": protocol, "verdict": verdict}
-            for (protocol, number), verdict in overall(self._findings).items()
-        ]
-
 
 def study_pages(plan: Plan, gathered: Gathered) -> list[StudyPage]:
     """The studies of a plan, each with its cells."""
@@ -176,16 +171,43 @@ def gather(plan: Plan, store: Store) -> Gathered:
     return gathered
 
 
-def payload(pages: Sequence[StudyPage], store: str, command: str, judged: bool = True) -> dict[str, Any]:
-    """The whole page."""
+def payload(
+    pages: Sequence[StudyPage], store: str, command: str, judged: bool = True, claims: bool = False
+) -> dict[str, Any]:
+    """The whole page. With `claims`, they are tested on the trials of all studies together, and shown with each."""
+    studies = [page.payload(judged) for page in pages]
+    if claims:
+        tested = _claims(pages)
+        studies = [study | {"claims": tested} for study in studies]
     return {
         "version": __version__,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "store": store,
         "command": command,
-        "studies": [page.payload(judged) for page in pages],
+        "studies": studies,
         "live": None,
     }
+
+
+def _claims(pages: Sequence[StudyPage]) -> dict[str, Any]:
+    """The claims on the trials of all pages, which are of one plan."""
+    plan, gathered = pages[0].plan, pages[0].gathered
+    findings = judge(plan.cells, gathered.source, plan.resources)
+    try:
+        shown = _shown(table_of(pd.DataFrame(), Drawing(kind="claims"), claims=findings))
+    except PalimpsestError as error:
+        shown = {"columns": [], "rows": [], "right": [], "note": str(error)}
+    return {"verdicts": _verdicts(findings), "tables": [{"title": "Every test", **shown}]}
+
+
+def _verdicts(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Claim by claim, under the protocols under which there was anything to look at."""
+    looked_at = {f.protocol for f in findings if not math.isnan(f.effect)}
+    return [
+        {"claim": number, "text": TEXTS[number], "protocol": protocol, "verdict": verdict}
+        for (protocol, number), verdict in sorted(overall(findings).items(), key=lambda item: item[0][1])
+        if protocol in looked_at
+    ]
 
 
 def _shown(found: TextTable) -> dict[str, Any]:
