@@ -140,13 +140,27 @@ def test_twenty_thousand_trials(tab: Any, tmp_path: Path) -> None:
     assert len(plan.trials) > 19_500
     made = Made(plan, _Instant(plan.cells), tmp_path)
     address = write_report(made.payload(), tmp_path / "big.html").as_uri()
+    assert min(_first_paint(tab, address) for _ in range(3)) < 2000  # others are at work here too: the best of three
     page = tab.open(address)
-    paints = page.evaluate("performance.getEntriesByName('first-contentful-paint').map(e => e.startTime)")
-    assert paints[0] < 5000  # a fraction of a second where nothing else runs; here other tests do
     page.uncheck("#choose-tasks input[value=sst2]", force=True)
     assert page.locator("[data-figure=incremental] .panel").count() == 3
     assert f"{len(plan.trials):,}" in page.inner_text("#facts")
     assert tab.complaints == []
+
+
+def _first_paint(tab: Any, address: str) -> float:
+    """Milliseconds from the navigation to the first content on the screen, by the browser's own clock."""
+    found: list[float] = []
+
+    def painted() -> bool:
+        read = "performance.getEntriesByName('first-contentful-paint').map(e => e.startTime)"
+        found[:] = tab.page.evaluate(read)
+        return bool(found)
+
+    tab.page.goto("about:blank")
+    tab.page.goto(address, wait_until="commit")
+    tab.until(painted)
+    return found[0]
 
 
 class _Instant:
