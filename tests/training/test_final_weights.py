@@ -18,7 +18,7 @@ from palimpsest.errors import TrainingError
 from palimpsest.specs.intervention import DeleteLayers, PermuteLayers, Reinitialize
 from palimpsest.specs.protocol import Convergence, Protocol
 from palimpsest.specs.trial import Companion, Probe, Seeds, Trial
-from palimpsest.surgery.drift import MATRICES, drift
+from palimpsest.surgery.drift import MATRICES, drift, norms
 from palimpsest.training import interleaved, probing, reference, stacked
 from palimpsest.training.convergence import is_flat
 from palimpsest.training.data import Data
@@ -70,6 +70,39 @@ def test_drift_is_the_norm_of_the_difference() -> None:
     assert all(sum(found[m]["frobenius"]) == 0 for m in MATRICES if m != "output")
 
 
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 1000), st.sampled_from(["dense", "low rank", "orthogonal", "signs", "nothing"]))
+def test_norms_are_those_of_the_singular_values(seed: int, kind: str) -> None:
+    anatomy = replace(encoder_of("bert").anatomy, depth=2, hidden=100)
+    rng = np.random.default_rng(seed)
+    made: dict[str, Callable[[int, int], Any]] = {
+        "dense": lambda m, n: rng.normal(size=(m, n)),
+        "low rank": lambda m, n: rng.normal(size=(m, 2)) @ rng.normal(size=(2, n)),
+        "orthogonal": lambda m, n: np.linalg.qr(rng.normal(size=(max(m, n), min(m, n))))[0].reshape(m, n),
+        "signs": lambda m, n: 1e-5 * np.sign(rng.normal(size=(m, n))),
+        "nothing": lambda m, n: np.zeros((m, n)),
+    }
+    shapes = {"intermediate": (150, 100), "output": (100, 150)}
+    state = {
+        anatomy.weight(layer, m): torch.as_tensor(made[kind](*shapes.get(m, (100, 100))))
+        for layer in (1, 2) for m in MATRICES
+    }  # fmt: skip
+    found = norms(state, anatomy, "cpu")
+    for m, matrix in enumerate(MATRICES):
+        for layer in (1, 2):
+            values = np.linalg.svd(state[anatomy.weight(layer, matrix)].numpy(), compute_uv=False)
+            assert float(found.spectral[m, layer - 1]) == pytest.approx(values[0], rel=1e-7)
+            assert float(found.frobenius[m, layer - 1]) == pytest.approx(np.sqrt((values**2).sum()), rel=1e-7)
+
+
+def test_drift_from_nothing_has_no_relative_distance() -> None:
+    encoder = encoder_of("bert")
+    nothing = {name: torch.zeros_like(weight) for name, weight in encoder.state.items()}
+    found = drift(nothing, encoder.state, encoder.anatomy)
+    assert min(found["query"]["spectral"]) > 0
+    assert np.isnan(found["query"]["spectral_relative"]).all()
+
+
 @pytest.mark.parametrize("family", ["bert", "distilbert"])
 def test_both_engines_measure_the_same(family: str, make_data: MakeData) -> None:
     encoder = encoder_of(family)
@@ -102,9 +135,9 @@ def test_cka_does_not_see_rotation_shift_and_scale(seed: int) -> None:
     rng = np.random.default_rng(seed)
     x, y = (torch.as_tensor(rng.normal(size=(20, 4))) for _ in range(2))
     rotation = torch.linalg.qr(torch.as_tensor(rng.normal(size=(4, 4))))[0]
-    assert linear_cka(x, 3 * x @ rotation + 7) == pytest.approx(1)
-    assert linear_cka(x, y) == pytest.approx(linear_cka(y, 2 * x @ rotation))
-    assert -1e-9 <= linear_cka(x, y) <= 1
+    assert float(linear_cka(x, 3 * x @ rotation + 7)) == pytest.approx(1)
+    assert float(linear_cka(x, y)) == pytest.approx(float(linear_cka(y, 2 * x @ rotation)))
+    assert -1e-9 <= float(linear_cka(x, y)) <= 1
 
 
 # Deleted layers
