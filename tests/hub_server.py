@@ -12,11 +12,15 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 class Hub:
-    """Repositories as {repository: {path: bytes}}, each served as a data set and as a model, and what was asked for."""
+    """Repositories as {repository: {path: bytes}}, each served as a data set and as a model, and what was asked for.
+
+    All of them have one commit, the same, which a test may change.
+    """
 
     def __init__(self) -> None:
         self.repos: dict[str, dict[str, bytes]] = {}
         self.asked: list[str] = []
+        self.commit = COMMIT
         hub = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -39,19 +43,19 @@ class Hub:
                         *(
                             f"/api/{kind}/{repo}/revision/{r}"
                             for kind in ("datasets", "models")
-                            for r in ("main", COMMIT)
+                            for r in ("main", hub.commit)
                         ),
                     ):
-                        listing = {"id": repo, "sha": COMMIT, "siblings": [{"rfilename": f} for f in files]}
+                        listing = {"id": repo, "sha": hub.commit, "siblings": [{"rfilename": f} for f in files]}
                         return self.send(json.dumps(listing).encode(), body)
-                    if path in (f"/api/datasets/{repo}/tree/{COMMIT}", f"/api/models/{repo}/tree/{COMMIT}"):
+                    if path in (f"/api/datasets/{repo}/tree/{hub.commit}", f"/api/models/{repo}/tree/{hub.commit}"):
                         tree = [
                             {"type": "file", "path": f, "size": len(raw), "oid": hashlib.sha1(raw).hexdigest()}
                             for f, raw in files.items()
                         ]
                         return self.send(json.dumps(tree).encode(), body)
                     for place in (f"/datasets/{repo}", f"/{repo}"):
-                        for revision in ("main", COMMIT):
+                        for revision in ("main", hub.commit):
                             file = path.removeprefix(f"{place}/resolve/{revision}/")
                             if file != path and file in files:
                                 return self.send(files[file], body)
@@ -60,7 +64,7 @@ class Hub:
             def send(self, raw: bytes, body: bool, status: int = 200) -> None:
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(raw)))
-                self.send_header("X-Repo-Commit", COMMIT)
+                self.send_header("X-Repo-Commit", hub.commit)
                 self.send_header("ETag", f'"{hashlib.sha1(raw).hexdigest()}"')
                 self.end_headers()
                 if body:

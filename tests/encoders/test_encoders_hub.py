@@ -10,13 +10,25 @@ import pytest
 import torch
 from families import save
 from hub_server import COMMIT, Hub
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from palimpsest.encoders import loading
 from palimpsest.encoders.identity import identify
 from palimpsest.encoders.loading import load
 from palimpsest.errors import EncoderError
+from palimpsest.execution.plan import make_plan
 from palimpsest.specs.expansion import EncoderIdentity
+from palimpsest.specs.study import Study
+
+STUDY = Study.parse(
+    {
+        "name": "hub",
+        "encoder": "org/tiny",
+        "tasks": ["mini-sentiment"],
+        "experiments": [{"kind": "incremental", "preserved": ["L"], "trials": 1}],
+    },
+    "test",
+)
 
 
 @pytest.fixture
@@ -42,14 +54,14 @@ def fetched(hub: Hub) -> set[str]:
 
 
 def test_to_know_an_encoder_takes_only_its_config(hub: Hub) -> None:
-    assert identify("org/tiny") == EncoderIdentity("org/tiny", None, 3, 2)
+    assert identify("org/tiny") == EncoderIdentity("org/tiny", COMMIT, 3, 2)
     assert fetched(hub) == {"config.json"}
 
 
 def test_an_encoder_is_downloaded_and_loaded(hub: Hub, checkpoint: Path) -> None:
     encoder = load("org/tiny")
     assert fetched(hub) == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
-    assert encoder.identity == EncoderIdentity("org/tiny", None, 3, 2)
+    assert encoder.identity == EncoderIdentity("org/tiny", COMMIT, 3, 2)
     original = load_file(checkpoint / "model.safetensors")
     assert all(torch.equal(weight, original[name]) for name, weight in encoder.state.items())
     assert encoder.tokenizer("good film")["input_ids"]
@@ -71,13 +83,38 @@ def test_the_cache_serves_when_the_hub_does_not(hub: Hub, monkeypatch: pytest.Mo
     loading._load.cache_clear()
     asked = len(hub.asked)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert load("org/tiny").identity.depth == 3
+    assert load("org/tiny").identity == EncoderIdentity("org/tiny", COMMIT, 3, 2)
     assert len(hub.asked) == asked
 
 
 @pytest.mark.usefixtures("hub")
-def test_a_revision_is_part_of_the_identity() -> None:
-    assert identify(f"org/tiny@{COMMIT}").weights == COMMIT
+@pytest.mark.parametrize("revision", ["main", COMMIT])
+def test_a_revision_is_known_by_its_commit(revision: str) -> None:
+    assert identify(f"org/tiny@{revision}") == identify("org/tiny")
+    assert load(f"org/tiny@{revision}") is load("org/tiny")
+
+
+def test_new_weights_under_an_old_name_are_another_encoder(
+    hub: Hub, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_plan([STUDY], None)
+    old = load("org/tiny")
+    changed = {name: weight + 1 for name, weight in load_file(checkpoint / "model.safetensors").items()}
+    save_file(changed, checkpoint / "model.safetensors", {"format": "pt"})
+    hub.put_folder("org/tiny", checkpoint)
+    hub.commit = COMMIT[::-1]
+
+    new = load("org/tiny")
+    assert new.identity == EncoderIdentity("org/tiny", hub.commit, 3, 2)
+    assert all(torch.equal(weight, old.state[name] + 1) for name, weight in new.state.items())
+    assert not set(make_plan([STUDY], None).trials) & set(made.trials)
+
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")  # what was planned with the old weights is run with them
+    loading._load.cache_clear()
+    (trial,) = made.trials.values()
+    again = load(made.resources.encoder_of(trial))
+    assert (again.identity.name, again.identity.weights) == (trial.encoder, trial.weights) == ("org/tiny", COMMIT)
+    assert all(torch.equal(weight, old.state[name]) for name, weight in again.state.items())
 
 
 def test_a_repository_without_weights(hub: Hub) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from palimpsest import hub
 from palimpsest.encoders.anatomy import Anatomy, family_of
 from palimpsest.errors import EncoderError
 from palimpsest.specs.expansion import EncoderIdentity
@@ -46,11 +46,11 @@ def locate(ref: str) -> Located:
     return Located(name, None, revision or None)
 
 
-def read_config(located: Located) -> dict[str, Any]:
-    """The encoder's config.json, from its directory or from the hub."""
-    path = (located.directory or fetch(located, ("config.json",))) / "config.json"
+def read_config(directory: Path, ref: str) -> dict[str, Any]:
+    """A checkpoint's config.json."""
+    path = directory / "config.json"
     if not path.is_file():
-        raise EncoderError(f"{located.directory or located.name} is no Hugging Face checkpoint: it has no config.json")
+        raise EncoderError(f"{ref} is no Hugging Face checkpoint: it has no config.json")
     try:
         config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -61,29 +61,13 @@ def read_config(located: Located) -> dict[str, Any]:
 
 
 def fetch(located: Located, patterns: tuple[str, ...]) -> Path:
-    """The directory in the hub's own cache that has these files, downloaded where it did not have them.
-
-    HF_ENDPOINT, HF_HUB_CACHE and HF_HUB_OFFLINE count as they are now, not as they were when huggingface_hub was
-    imported.
-    """
-    from huggingface_hub import snapshot_download
-
-    endpoint = os.environ.get("HF_ENDPOINT") or None
+    """The directory in the hub's own cache that has these files, downloaded where it did not have them."""
     try:
-        return Path(
-            snapshot_download(
-                located.name,
-                revision=located.revision,
-                allow_patterns=list(patterns),
-                endpoint=endpoint,
-                cache_dir=os.environ.get("HF_HUB_CACHE") or None,
-                local_files_only=os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"},
-            )
-        )
-    except Exception as error:  # the hub's errors and those of its HTTP client have no base in common
+        return hub.snapshot(located.name, patterns, revision=located.revision)
+    except Exception as error:
         reason = str(error).strip().splitlines()
         raise EncoderError(
-            f"cannot get the encoder {located.name!r} from {endpoint or 'the Hugging Face hub'} "
+            f"cannot get the encoder {located.name!r} from {hub.endpoint()} "
             f"({reason[0] if reason else type(error).__name__}). Give a local checkpoint directory, "
             f"or one of the built-in encoders: {', '.join(BUILT_IN)}."
         ) from error
@@ -114,12 +98,18 @@ def identify(ref: str) -> EncoderIdentity:
     """What a trial says of its encoder.
 
     A local directory is known by its own name and the fingerprint of its files, so that it may be moved; a hub
-    encoder by its name and the revision, if one was asked for.
+    encoder by its name and the commit that the revision, or the name alone, means now.
     """
     located = locate(ref)
-    anatomy = anatomy_of(read_config(located), located.name)
-    weights = _fingerprint(tuple(_stamped(located.directory))) if located.directory else located.revision
+    directory = located.directory or fetch(located, ("config.json",))
+    anatomy = anatomy_of(read_config(directory, ref), located.name)
+    weights = _fingerprint(tuple(_stamped(directory))) if located.directory else directory.name
     return EncoderIdentity(located.name, weights, anatomy.depth, anatomy.heads)
+
+
+def pinned(ref: str, identity: EncoderIdentity) -> str:
+    """The encoder so named that it stays the one that was identified: a hub's with its commit."""
+    return ref if locate(ref).directory else f"{identity.name}@{identity.weights}"
 
 
 def weight_files(directory: Path) -> list[Path]:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from palimpsest.encoders.anatomy import Anatomy
-from palimpsest.encoders.identity import Located, anatomy_of, fetch, identify, locate, read_config, weight_files
+from palimpsest.encoders.identity import Located, anatomy_of, fetch, identify, locate, pinned, read_config, weight_files
 from palimpsest.errors import EncoderError, SurgeryError
 from palimpsest.specs.expansion import EncoderIdentity
 
@@ -85,15 +85,16 @@ def load(ref: str) -> Encoder:
 
     Weights come from safetensors, or with weights_only: nothing in a checkpoint is executed.
     """
-    return _load(locate(ref), identify(ref))
+    identity = identify(ref)
+    return _load(locate(pinned(ref, identity)), identity)
 
 
 @lru_cache(maxsize=4)
 def _load(located: Located, identity: EncoderIdentity) -> Encoder:
     from transformers import AutoModel, AutoTokenizer
 
-    anatomy = anatomy_of(read_config(located), located.name)
     directory = located.directory or _download(located)
+    anatomy = anatomy_of(read_config(directory, located.name), located.name)
     try:
         with quiet():  # a pooler or head that a checkpoint lacks is expected, and said in our own words
             tokenizer = AutoTokenizer.from_pretrained(directory, use_fast=True, trust_remote_code=False)

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from palimpsest.encoders.identity import identify as identify_encoder
+from palimpsest.encoders.identity import pinned
 from palimpsest.errors import DataError, SpecError
 from palimpsest.specs.expansion import Cell, EncoderIdentity, TaskIdentity, expand, left_out
 from palimpsest.specs.study import Study
@@ -115,7 +116,7 @@ def make_plan(studies: Sequence[Study], store: Store | None, data: Path | None =
         if study.encoder not in known:
             known[study.encoder] = identify_encoder(study.encoder)
         encoder = known[study.encoder]
-        encoders[encoder.name, encoder.weights] = study.encoder
+        encoders[encoder.name, encoder.weights] = pinned(study.encoder, encoder)
         identities: dict[str, TaskIdentity] = {}
         for ref, name in zip(study.tasks, study.task_names, strict=True):
             task = seen[ref] if isinstance(ref, str) and ref in seen else identify_task(ref, data)

@@ -57,9 +57,7 @@ class Trial(Spec):
     """A value. Device, precision, pack size and library versions are provenance, not identity."""
 
     encoder: str = Field(description="A hub name, the name of a built-in encoder, or a local directory's own name.")
-    weights: str | None = Field(
-        None, description="A local directory's fingerprint, or a hub revision other than the default."
-    )
+    weights: str | None = Field(None, description="A local directory's fingerprint, or the commit of a hub encoder.")
     task: str
     data: str | None = Field(
         None, description="Fingerprint of the data when they are not the complete official splits of a known task."

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 
+from palimpsest import hub
 from palimpsest.errors import DataError
 from palimpsest.tasks.base import Answers, Split
 from palimpsest.tasks.known import Known
@@ -15,11 +15,7 @@ _ADVICE = "Pass --data DIR with the files in GLUE's own layout, or set HF_ENDPOI
 
 
 def read(known: Known) -> tuple[Split, Split]:
-    """Both splits, downloaded where the cache does not have them.
-
-    HF_ENDPOINT, HF_HUB_CACHE and HF_HUB_OFFLINE count as they are now, not as they were when huggingface_hub was
-    imported.
-    """
+    """Both splits, downloaded where the cache does not have them."""
     folder = _download(known)
     train, validation = (_split(known, folder, name) for name in ("train", known.hub_validation))
     if (len(train), len(validation)) != known.official:
@@ -32,28 +28,18 @@ def read(known: Known) -> tuple[Split, Split]:
 
 
 def _download(known: Known) -> Path:
-    from huggingface_hub import snapshot_download
-
-    offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
     folder = "squad_v2" if known.kind == "spans" else known.name
+    patterns = [f"{folder}/train-*.parquet", f"{folder}/{known.hub_validation}-*.parquet"]
     try:
-        snapshot = snapshot_download(
-            known.hub_repo,
-            repo_type="dataset",
-            allow_patterns=[f"{folder}/train-*.parquet", f"{folder}/{known.hub_validation}-*.parquet"],
-            endpoint=os.environ.get("HF_ENDPOINT") or None,
-            cache_dir=os.environ.get("HF_HUB_CACHE") or None,
-            local_files_only=offline,
-        )
-    except Exception as error:  # the hub's errors and those of its HTTP client have no base in common
-        where = os.environ.get("HF_ENDPOINT") or "the Hugging Face hub"
-        reason = (
-            "HF_HUB_OFFLINE is set and they are not in the cache" if offline else f"{type(error).__name__}: {error}"
-        )
+        return hub.snapshot(known.hub_repo, patterns, kind="dataset") / folder
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        if hub.is_offline():
+            reason = "HF_HUB_OFFLINE is set and they are not in the cache"
         raise DataError(
-            f"cannot get the files of {known.name} ({known.hub_repo}) from {where}: {reason.strip()}\n{_ADVICE}"
+            f"cannot get the files of {known.name} ({known.hub_repo}) from {hub.endpoint()}: {reason.strip()}\n"
+            f"{_ADVICE}"
         ) from error
-    return Path(snapshot) / folder
 
 
 def _split(known: Known, folder: Path, name: str) -> Split:
