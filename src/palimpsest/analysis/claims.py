@@ -17,10 +17,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from palimpsest.analysis.names import size_order, span, task_name
 from palimpsest.analysis.resampling import Evidence, Floats, Points, percentile, resample, simultaneous
+from palimpsest.analysis.selection import depth, is_, unique
 from palimpsest.analysis.statistics import finished
-from palimpsest.figures.names import size_order, span, task_name
-from palimpsest.figures.selection import depth, is_, unique
 
 Verdict = Literal["supported", "contradicted", "not decided yet"]
 

@@ -6,8 +6,8 @@ import itertools
 
 import pandas as pd
 
+from palimpsest.analysis.names import metric_name, task_name
 from palimpsest.analysis.statistics import Interval, mean_interval
-from palimpsest.figures.names import metric_name, task_name
 
 
 def describe_incremental(table: pd.DataFrame) -> str:

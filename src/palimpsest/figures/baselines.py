@@ -7,8 +7,9 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
+from palimpsest.analysis import selection
 from palimpsest.analysis.statistics import Interval, finished, interval_of
-from palimpsest.figures import selection, style
+from palimpsest.figures import style
 
 FULL, EMBEDDINGS = "full model", "embeddings only"
 LOOKS = {FULL: style.DARK, EMBEDDINGS: style.GREY}

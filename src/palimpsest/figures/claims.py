@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 
 from palimpsest.analysis.claims import CLAIMS, PREDICTS, SMALL, SMALL_SHARE, Finding, overall
+from palimpsest.analysis.names import short
 from palimpsest.errors import NothingFinished
-from palimpsest.figures.names import short
 from palimpsest.figures.text_table import TextTable, number
 
 _HOW = (

@@ -8,10 +8,11 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from palimpsest.analysis import selection
+from palimpsest.analysis.names import metric_name, short, size_name, task_name
 from palimpsest.analysis.statistics import IntervalKind, summarise
 from palimpsest.errors import PalimpsestError
-from palimpsest.figures import selection, style
-from palimpsest.figures.names import metric_name, short, size_name, task_name
+from palimpsest.figures import style
 
 _LINES = ("-", "--", "-.", ":")
 

@@ -11,10 +11,10 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
+from palimpsest.analysis import selection
+from palimpsest.analysis.names import size_name, task_name
 from palimpsest.analysis.published import published as published_table
 from palimpsest.errors import PalimpsestError
-from palimpsest.figures import selection
-from palimpsest.figures.names import size_name, task_name
 from palimpsest.figures.text_table import TextTable, number
 
 Floats = npt.NDArray[np.float64]

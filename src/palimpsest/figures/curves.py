@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from palimpsest.analysis import selection
+from palimpsest.analysis.names import chain_name, short, size_name, task_name
 from palimpsest.analysis.statistics import finished
 from palimpsest.errors import PalimpsestError
-from palimpsest.figures import selection, style
-from palimpsest.figures.names import chain_name, short, size_name, task_name
+from palimpsest.figures import style
 
 _ALONG = {"incremental": "preserved", "sequential": "chain", "interleaved": "chain", "custom": "variant"}
 

@@ -8,10 +8,11 @@ from typing import Any, Literal
 import pandas as pd
 from matplotlib.figure import Figure
 
+from palimpsest.analysis import selection
+from palimpsest.analysis.names import task_name
 from palimpsest.analysis.statistics import IntervalKind, finished, summarise
 from palimpsest.errors import PalimpsestError
-from palimpsest.figures import selection, style
-from palimpsest.figures.names import task_name
+from palimpsest.figures import style
 
 Matrix = Literal["query", "key", "value", "attention_output", "intermediate", "output"]
 

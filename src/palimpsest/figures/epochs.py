@@ -10,10 +10,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from palimpsest.analysis import selection
+from palimpsest.analysis.names import metric_name, size_name, task_name
 from palimpsest.analysis.statistics import finished
 from palimpsest.errors import PalimpsestError
-from palimpsest.figures import selection, style
-from palimpsest.figures.names import metric_name, size_name, task_name
+from palimpsest.figures import style
 
 
 @style.house_style

@@ -9,10 +9,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from palimpsest.analysis import selection
+from palimpsest.analysis.names import metric_name, task_name
 from palimpsest.analysis.published import published as published_table
 from palimpsest.analysis.statistics import IntervalKind, summarise
-from palimpsest.figures import scales, selection, style
-from palimpsest.figures.names import metric_name, task_name
+from palimpsest.figures import scales, style
 
 
 @style.house_style

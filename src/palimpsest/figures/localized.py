@@ -8,11 +8,12 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from palimpsest.analysis import selection
+from palimpsest.analysis.names import metric_name, size_name, span, task_name
 from palimpsest.analysis.statistics import IntervalKind, summarise
 from palimpsest.errors import PalimpsestError
-from palimpsest.figures import selection, style
+from palimpsest.figures import style
 from palimpsest.figures.baselines import EMBEDDINGS, FULL, baselines, draw_baselines
-from palimpsest.figures.names import metric_name, size_name, span, task_name
 
 LOOKS: dict[str, dict[str, Any]] = {
     "reinitialized": {"color": style.ORANGE, "marker": "s"},

@@ -14,10 +14,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from scipy import stats
 
+from palimpsest.analysis import selection
+from palimpsest.analysis.names import metric_name, size_name, task_name
 from palimpsest.analysis.statistics import mean_interval
-from palimpsest.figures import selection, style
+from palimpsest.figures import style
 from palimpsest.figures.baselines import EMBEDDINGS, FULL, baselines, draw_baselines
-from palimpsest.figures.names import metric_name, size_name, task_name
 
 _NAMES = {FULL: "original order", EMBEDDINGS: "all layers reinitialized"}
 

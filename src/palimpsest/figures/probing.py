@@ -8,9 +8,10 @@ from typing import Any, Literal
 import pandas as pd
 from matplotlib.figure import Figure
 
+from palimpsest.analysis import selection
+from palimpsest.analysis.names import metric_name, task_name
 from palimpsest.analysis.statistics import IntervalKind, summarise
-from palimpsest.figures import selection, style
-from palimpsest.figures.names import metric_name, task_name
+from palimpsest.figures import style
 
 
 @style.house_style

@@ -6,10 +6,10 @@ from typing import Any
 
 import pandas as pd
 
+from palimpsest.analysis import selection
+from palimpsest.analysis.names import size_name
 from palimpsest.analysis.published import published
 from palimpsest.analysis.statistics import finished
-from palimpsest.figures import selection
-from palimpsest.figures.names import size_name
 from palimpsest.figures.text_table import TextTable
 
 

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from palimpsest.analysis import selection
+from palimpsest.analysis.names import metric_name, size_name, size_order, task_name
 from palimpsest.analysis.statistics import summarise
-from palimpsest.figures import selection, style
-from palimpsest.figures.names import metric_name, size_name, size_order, task_name
+from palimpsest.figures import style
 
 
 @style.house_style

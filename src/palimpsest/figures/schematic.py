@@ -14,9 +14,10 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch, Rectangle
 from pydantic import Field
 
+from palimpsest.analysis import selection
+from palimpsest.analysis.names import short
 from palimpsest.errors import PalimpsestError
-from palimpsest.figures import selection, style
-from palimpsest.figures.names import short
+from palimpsest.figures import style
 from palimpsest.figures.tables import point_name
 
 PRETRAINED, REINITIALIZED = "#2B4C7E", "#D5DFEC"

@@ -10,9 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from palimpsest.analysis import selection
+from palimpsest.analysis.names import metric_name, short, task_name
 from palimpsest.analysis.statistics import IntervalKind, summarise
-from palimpsest.figures import selection, style
-from palimpsest.figures.names import metric_name, short, task_name
+from palimpsest.figures import style
 
 
 @style.house_style

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
-from palimpsest.figures.names import printable
+from palimpsest.analysis.names import printable
 
 P = ParamSpec("P")
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 
+from palimpsest.analysis import selection
+from palimpsest.analysis.names import chain_name, metric_name, printable, short, size_order, span, task_name
 from palimpsest.analysis.published import published as published_table
+from palimpsest.analysis.selection import POINT
 from palimpsest.analysis.statistics import INTERVALS, IntervalKind, summarise
-from palimpsest.figures import selection
-from palimpsest.figures.names import chain_name, metric_name, printable, short, size_order, span, task_name
-from palimpsest.figures.selection import POINT
 from palimpsest.figures.text_table import TextTable, number
 
 

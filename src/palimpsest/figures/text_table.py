@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from palimpsest.figures.names import printable
+from palimpsest.analysis.names import printable
 
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",

@@ -14,14 +14,14 @@ from typing import Any
 import pandas as pd
 
 from palimpsest import __version__
+from palimpsest.analysis import selection
 from palimpsest.analysis.claims import CLAIMS as TEXTS
 from palimpsest.analysis.claims import Finding, overall
+from palimpsest.analysis.names import metric_name, size_name, size_order, task_name
 from palimpsest.analysis.table import epochs_table, table
 from palimpsest.analysis.verdicts import judge
 from palimpsest.errors import PalimpsestError
 from palimpsest.execution.plan import Plan, dataset_rows
-from palimpsest.figures import selection
-from palimpsest.figures.names import metric_name, size_name, size_order, task_name
 from palimpsest.figures.registry import table_of
 from palimpsest.figures.schematic import layers_after
 from palimpsest.figures.text_table import TextTable

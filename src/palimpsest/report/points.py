@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from palimpsest.analysis.selection import POINT
 from palimpsest.analysis.statistics import bootstrap_interval, mean_interval
-from palimpsest.figures.selection import POINT
 from palimpsest.figures.tables import point_name
 from palimpsest.report.gathering import Gathered
 from palimpsest.specs.expansion import Cell

@@ -10,8 +10,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from palimpsest.analysis.names import task_name
 from palimpsest.execution.plan import Plan
-from palimpsest.figures.names import task_name
 from palimpsest.report.page import gather, study_pages
 from palimpsest.report.points import failures, newest
 from palimpsest.store import Store

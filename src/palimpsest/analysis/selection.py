@@ -1,4 +1,4 @@
-"""Which rows of the tidy table a figure is about, and what must be said about them."""
+"""Which rows of the tidy table a drawing or a claim is about, and what must be said about them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
+from palimpsest.analysis.names import size_order
 from palimpsest.analysis.statistics import INTERVALS, finished
 from palimpsest.errors import NothingFinished, PalimpsestError, UnknownName
-from palimpsest.figures.names import size_order
 from palimpsest.specs.size import parse_size, size_label
 
 POINT = ("preserved", "mode", "first", "block_size", "permutation", "layer", "head", "variant", "chain")

@@ -1,4 +1,4 @@
-"""How figures and tables call things."""
+"""How people call things: tasks, metrics, sizes, layers."""
 
 from __future__ import annotations
 
