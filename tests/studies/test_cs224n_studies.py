@@ -189,6 +189,8 @@ protocol: {{extends: cs224n-cased, batch_size: 4, max_length: 24, doc_stride: 8,
 tasks: [squad2]
 experiments:
   - {{kind: incremental, preserved: [0, L], sizes: [50%], trials: 1, measure: [drift, cka]}}
+  - {{kind: incremental, label: eager, preserved: [L], sizes: [50%], trials: 1, protocol: {{no_answer_threshold: 99}}}}
+  - {{kind: incremental, label: shy, preserved: [L], sizes: [50%], trials: 1, protocol: {{no_answer_threshold: -99}}}}
 """
 
 
@@ -204,8 +206,17 @@ def test_squad_from_its_files_to_a_record(engine: str, tmp_path: Path, tiny_chec
     rows = table(plan.cells, store)
     assert set(rows["status"]) == {"finished"}
     assert {"em", "f1"} <= set(rows.columns)
-    assert rows["train_examples"].tolist() == [8, 8]
+    assert rows["train_examples"].tolist() == [8] * 4
     for record in store.records():
         assert record.outcome.steps > 2  # windows, not questions, are what an epoch consists of
         assert len(unpack(record.outcome.predictions)) == 6
-        assert set(record.outcome.measures) == {"cka", "drift"}
+        asked = record.trial.protocol.no_answer_threshold == 0
+        assert set(record.outcome.measures) == ({"cka", "drift"} if asked else set())
+    # The threshold decides what is answered, whatever a trial is packed with, and not what could be reached.
+    last = rows[rows["preserved"] == 3].set_index("experiment")
+    for label, answered in (("eager", 6), ("shy", 0)):
+        predictions = unpack(store.get(last.loc[label, "id"]).outcome.predictions)
+        assert sum(map(bool, predictions)) == answered
+    assert last.loc["shy", "em"] == last.loc["shy", "f1"] == 0.5  # every second question has no answer
+    assert last["best_f1"].nunique() == last["best_f1_threshold"].round(3).nunique() == 1
+    assert (last["best_f1"] >= last["f1"]).all()

@@ -102,6 +102,11 @@ class Protocol(Spec):
         "dynamic", description="Pad to the longest of the batch, or always to max_length."
     )
     doc_stride: Count = Field(128, description="Overlap of the windows over long contexts (questions with spans).")
+    no_answer_threshold: Number = Field(
+        0.0,
+        description="How much the score of having no answer may exceed the best span's (in logits) for the span to be "
+        "given all the same (questions with spans): the higher, the more is answered.",
+    )
 
     @model_validator(mode="before")
     @classmethod
