@@ -26,16 +26,15 @@ STUDY = {
 def part(number: int, of: int, model: str, data: str, store: str, device: str, engine: str, trials: int) -> float:
     """Run every `of`th trial; returns the seconds."""
     from palimpsest.execution.packing import Job
-    from palimpsest.execution.worker import execute, pick_device
+    from palimpsest.execution.worker import execute, gather, pick_device
     from palimpsest.store import open_store
 
     plan, place = prepare(model, data, store, trials)
     mine = tuple(plan.missing()[number::of])
     begin = time.perf_counter()
     if mine:
-        execute(
-            Job(mine, plan.steps(mine)), plan.resources, open_store(place), pick_device(device), engine, lambda _: None
-        )  # type: ignore[arg-type]
+        job = Job(mine, plan.steps(mine))
+        execute(job, *gather(job, plan.resources), open_store(place), pick_device(device), engine, lambda _: None)  # type: ignore[arg-type]
     return time.perf_counter() - begin
 
 
@@ -105,18 +104,15 @@ def main() -> None:
 
 def one_alone(args: argparse.Namespace) -> float:
     """Seconds of one reference trial with the machine to itself."""
-    from palimpsest.execution.worker import load, load_task, pick_device, prepare_data
+    from palimpsest.execution.packing import Job
+    from palimpsest.execution.worker import gather, pick_device
     from palimpsest.training import reference
     from palimpsest.training.preparation import Prepared
 
     plan, _ = prepare(args.model, args.data, str(args.stores / "alone"), args.trials)
     trial = next(iter(plan.trials.values()))
-    encoder, task = (
-        load(plan.resources.encoder_of(trial)),
-        load_task(plan.resources.task_of(trial), plan.resources.data),
-    )
-    prepared = Prepared(trial, task, encoder)
-    data = prepare_data(task, encoder, trial.protocol)
+    encoder, data = gather(Job((trial,), 0), plan.resources)
+    prepared = Prepared(trial, data.task, encoder)
     begin = time.perf_counter()
     reference.train(prepared, data, pick_device(args.device))
     return time.perf_counter() - begin

@@ -11,6 +11,7 @@ import torch
 from palimpsest.specs.intervention import PermuteLayers, Reinitialize
 from palimpsest.specs.protocol import Protocol
 from palimpsest.specs.trial import Seeds, Trial
+from palimpsest.training import graphs
 from palimpsest.training.graphs import GraphStepper
 from palimpsest.training.preparation import Prepared
 from palimpsest.training.stacked import HostStepper, Stack, assemble, folded_gradients, gradients
@@ -48,7 +49,7 @@ def test_steps_as_on_the_host(tiny_encoder: Any, tiny_data: Any, compiled: bool)
     host = HostStepper(Stack(pack, torch.device("cpu")))
     stack = Stack(pack, torch.device("cpu"))
     device = GraphStepper(stack, precision=torch.float32, compiled=compiled)
-    assert device.compiled is compiled
+    assert bool(device.compiled) is compiled
     for step in range(pack.steps):
         host.advance(step)
         device.compute(device.length_at(step))
@@ -57,6 +58,55 @@ def test_steps_as_on_the_host(tiny_encoder: Any, tiny_data: Any, compiled: bool)
     for name, weight in host.working().items():
         if not name.endswith("key.bias"):  # attention ignores it: its gradient is rounding, which Adam makes large
             torch.testing.assert_close(device.working()[name], weight, rtol=1e-3, atol=1e-5, msg=name)
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_idle_places_change_nothing(tiny_encoder: Any, tiny_data: Any) -> None:
+    prepared = trials(tiny_encoder, tiny_data)
+    stacks = [Stack(assemble(prepared, tiny_data, places), torch.device("cpu")) for places in (3, 8)]
+    steppers = [GraphStepper(stack, precision=torch.float32, compiled=True) for stack in stacks]
+    for stepper in steppers:
+        for step in range(stepper.stack.pack.steps):
+            stepper.compute(stepper.length_at(step))
+    full, roomier = (stepper.losses() for stepper in steppers)
+    np.testing.assert_allclose(roomier[:3], full, rtol=1e-5)
+    full_logits, roomier_logits = (s.predict(stepper.working()) for s, stepper in zip(stacks, steppers, strict=True))
+    assert roomier_logits.shape == full_logits.shape
+    torch.testing.assert_close(roomier_logits, full_logits, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_what_the_optimiser_writes_to_is_not_aliased(tiny_encoder: Any, tiny_data: Any) -> None:
+    """Aliases that are written to would be compiled anew for each of the hundreds of weights."""
+    written: list[tuple[torch.Tensor, ...]] = []
+    stack = Stack(assemble(trials(tiny_encoder, tiny_data), tiny_data), torch.device("cpu"))
+    stepper = GraphStepper(stack, precision=torch.float32)
+    stepper._update = lambda *tensors: written.append(tensors[:5])  # type: ignore[assignment]
+    stepper.compute(stepper.length_at(0))
+    assert len(written) == len(stack.layout.slots)
+    for tensors in written:
+        assert len({tensor.untyped_storage().data_ptr() for tensor in tensors}) == 5
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_only_lengths_that_pay_are_compiled(tiny_encoder: Any, tiny_data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = Stack(assemble(trials(tiny_encoder, tiny_data), tiny_data), torch.device("cpu"))
+    monkeypatch.setattr(graphs, "_LENGTHS", (4, 8, 12, 16, 24, 32))
+    needed = np.array([stack.training.longest(stack.pack.rows[:, step]) for step in range(stack.pack.steps)])
+    never = GraphStepper(stack, compiled=False)
+    assert all(never.length_at(s) >= n for s, n in enumerate(needed))
+    assert not GraphStepper(stack).compiled  # far too little work
+    always = GraphStepper(stack, compiled=True)
+    assert {always.length_at(s) for s in range(stack.pack.steps)} == always.compiled
+    enough = GraphStepper(stack, ahead=10**12)
+    assert enough.compiled == always.compiled
+    monkeypatch.setattr(GraphStepper, "_worth_compiling", lambda *_: frozenset({32}))
+    longer = GraphStepper(stack)
+    assert all(longer.length_at(s) == 32 for s in range(stack.pack.steps))
+
+
+def test_packs_have_few_sizes() -> None:
+    assert [graphs.roomy(n) for n in (1, 2, 3, 5, 8, 9, 16, 17, 59, 64)] == [1, 2, 4, 8, 8, 16, 16, 24, 64, 64]
 
 
 @pytest.mark.usefixtures("uncompiled")

@@ -16,6 +16,7 @@ _SHARED = (
     "pooling", "pooler", "head_dropout", "dropout", "optimizer", "beta1", "beta2", "epsilon", "weight_decay",
     "batch_size", "max_length", "padding", "doc_stride",
 )  # fmt: skip
+_EVEN = 8  # large packs are multiples of this: then few programs are needed, where each size is one
 _PROBES = 1024  # probes are linear: many of them are still a small problem
 
 
@@ -58,8 +59,11 @@ def pack(plan: Plan, trials: Sequence[Trial], largest: int, workers: int = 1) ->
     for group in groups.values():
         size = _PROBES if group[0].probe else max(1, min(largest, share))
         pieces = -(-len(group) // size)
-        for i in range(pieces):
-            part = tuple(group[i * len(group) // pieces : (i + 1) * len(group) // pieces])
+        each = -(-len(group) // pieces)
+        if each > _EVEN:
+            each = min(size, -(-each // _EVEN) * _EVEN)
+        for begin in range(0, len(group), each):
+            part = tuple(group[begin : begin + each])
             jobs.append(Job(part, sum(_steps(plan, t) for t in part)))
     jobs.sort(key=lambda job: -job.steps)
     later: dict[tuple[Any, ...], int] = {}

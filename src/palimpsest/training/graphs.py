@@ -17,23 +17,25 @@ from palimpsest.training.network import Batch
 from palimpsest.training.preparation import Prepared
 from palimpsest.training.stacked import Stack, Stepper, assemble, folded_gradients, gradients
 
-# Few lengths mean few programs: at most twice as many tokens as needed, and usually far fewer.
-_LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
-_SAVED = 2.4e-3 / 86e6  # seconds that compiling saves per trial-step and weight
-_COMPILING = 240.0  # seconds that compiling takes, for a few lengths
-_COMPILED_LENGTHS = (32, 64, 128, 256, 384, 512)
+_LENGTHS = (16, 32, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512)  # few of them mean few programs
+_PLACES = 8  # so do few sizes of packs
+_SAVED = 1.6e-3 / 86e6  # seconds that compiling saves per trial-step and weight
+_COMPILING = 40.0  # seconds that compiling takes, for each length
 
 
 class GraphStepper(Stepper):
     """All that a step needs lies on the device: it finds its examples, rates and dropout keys by a step counter."""
 
-    def __init__(self, stack: Stack, precision: torch.dtype = torch.bfloat16, compiled: bool = True) -> None:
+    def __init__(
+        self, stack: Stack, precision: torch.dtype = torch.bfloat16, compiled: bool | None = None, ahead: int = 0
+    ) -> None:
+        """Compiled or not, or where it pays; `ahead` are the trial-steps that will run the same programs later."""
         pack, device = stack.pack, stack.device
         trials, width = stack.weights.shape
         protocol = pack.trials[0].protocol
-        self.stack, self.compiled = stack, compiled and stack.network.parts.foldable
+        self.stack = stack
         self._rows = torch.as_tensor(pack.rows, device=device)
-        ends = torch.as_tensor(pack.lengths, device=device)
+        ends = torch.as_tensor(pack.lengths + (0,) * (trials - len(pack.lengths)), device=device)
         self._active = torch.arange(pack.steps, device=device) < ends[:, None]
         self._rates = torch.as_tensor(pack.rates, dtype=torch.float32, device=device)
         self._keys = torch.as_tensor(pack.keys, device=device)
@@ -41,25 +43,29 @@ class GraphStepper(Stepper):
         self._losses = torch.full((trials, pack.steps), float("nan"), device=device)
 
         self._work = torch.zeros(trials, width, dtype=precision, device=device)
-        moments = torch.zeros(2, trials, width, device=device)
+        # Two buffers, not halves of one: a program that writes to aliases is compiled anew for every offset.
+        first, second = (torch.zeros(trials, width, device=device) for _ in range(2))
         self._slots = {
             name: (weight, *others)
             for (name, weight), *others in zip(
                 stack.layout.views(stack.weights).items(),
-                *(stack.layout.views(flat).values() for flat in (moments[0], moments[1], self._work)),
+                *(stack.layout.views(flat).values() for flat in (first, second, self._work)),
                 strict=True,
             )
         }
         self._weights_of = {n: view.requires_grad_() for n, view in stack.layout.views(self._work).items()}
 
         depth = pack.trials[0].encoder.anatomy.depth
-        own = [p.layer_rates() for p in pack.trials]
+        idle = trials - len(pack.trials)
+        own: list[dict[int, float]] = [p.layer_rates() for p in pack.trials] + idle * [{}]
         self._factors = torch.tensor([[r.get(i, 1.0) for r in own] for i in range(depth + 1)], device=device)
-        clips = [p.protocol.clip for p in pack.trials]
+        clips = [p.protocol.clip for p in pack.trials] + idle * [None]
         self._clipped = any(c is not None for c in clips)
         self._clip = torch.tensor([c if c is not None else float("inf") for c in clips], device=device)
         self._update = _update(_adam_fields(protocol))
 
+        self._lengths = self._needed()
+        self.compiled = self._worth_compiling(compiled, ahead)
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
         self._pool: Any = None  # graphs of different lengths never run at once: they share their memory
         stack.load()
@@ -73,7 +79,7 @@ class GraphStepper(Stepper):
 
     def _differentiate(self, length: int) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
         batch, keys = self._batch(length)
-        compute = folded_gradients if self.compiled else gradients
+        compute = folded_gradients if length in self.compiled else gradients
         return compute(self.stack.network, self._weights_of, batch, keys)
 
     def _move(self, found: dict[str, torch.Tensor], active: torch.Tensor) -> None:
@@ -112,15 +118,32 @@ class GraphStepper(Stepper):
         self._move(found, self._active.index_select(1, self._step)[:, 0])
         self._step += 1
 
-    def length_at(self, step: int) -> int:
-        """The padded length of all trials' batches at a step."""
-        stack = self.stack
+    def _needed(self) -> npt.NDArray[np.int64]:
+        """The shortest of _LENGTHS that all trials' batches fit into, for every step."""
+        stack, pack = self.stack, self.stack.pack
         if stack.padding == "max":
-            return stack.limit
-        longest = stack.training.longest(stack.pack.rows[:, step])
-        lengths = _COMPILED_LENGTHS if self.compiled else _LENGTHS
-        fitting = next((n for n in lengths if n >= longest), longest)
-        return min(fitting, stack.training.ids.shape[1])
+            return np.full(pack.steps, stack.limit)
+        longest = stack.training.host_lengths[pack.rows].max(axis=(0, 2))
+        lengths = np.append(_LENGTHS, longest.max())
+        needed: npt.NDArray[np.int64] = lengths[np.searchsorted(_LENGTHS, longest)]
+        return np.minimum(needed, stack.training.ids.shape[1])
+
+    def _worth_compiling(self, compiled: bool | None, ahead: int) -> frozenset[int]:
+        """The lengths that get a compiled program of their own."""
+        if compiled is False or not self.stack.network.parts.foldable:
+            return frozenset()
+        lengths, steps = np.unique(self._lengths, return_counts=True)
+        pack = self.stack.pack
+        later = 1 + ahead / sum(pack.lengths)
+        worth = [
+            compiled or n * len(pack.trials) * later * self.stack.layout.width * _SAVED > _COMPILING for n in steps
+        ]
+        return frozenset(lengths[worth].tolist())
+
+    def length_at(self, step: int) -> int:
+        """The padded length of all trials' batches at a step: rather a longer one that is compiled."""
+        needed = int(self._lengths[step])
+        return min((length for length in self.compiled if length >= needed), default=needed)
 
     def advance(self, step: int) -> None:
         length = self.length_at(step)
@@ -150,9 +173,9 @@ def _update(protocol: Protocol) -> Any:
     return torch.compile(device_update(protocol), dynamic=False, fullgraph=True)
 
 
-def pays(stack: Stack, trial_steps: int) -> bool:
-    """Whether this many trial-steps are worth the time that compiling takes."""
-    return trial_steps * stack.layout.width * _SAVED > _COMPILING
+def roomy(trials: int) -> int:
+    """A few more places than trials: packs of nearly the same size then run the same program."""
+    return -(-trials // _PLACES) * _PLACES if trials > _PLACES else 1 << (trials - 1).bit_length()
 
 
 def fitting_trials(trials: Sequence[Prepared], data: Data, device: torch.device) -> int:
@@ -176,4 +199,5 @@ def fitting_trials(trials: Sequence[Prepared], data: Data, device: torch.device)
     torch.cuda.empty_cache()
     free, _ = torch.cuda.mem_get_info()
     # Trials of a pack share the words of all of them, so their tables grow with it: a fifth is left for that.
-    return int(max(1, min(len(trials), 0.8 * free // each)))
+    fitting = int(max(1, min(len(trials), 0.8 * free // each)))
+    return fitting // _PLACES * _PLACES if _PLACES < fitting < len(trials) else fitting

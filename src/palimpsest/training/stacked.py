@@ -48,7 +48,7 @@ _EVALUATION_TOKENS = {"cpu": 4096, "cuda": 131_072}  # tokens of all trials toge
 class Pack:
     """T prepared trials that may be stacked: same encoder, task, and shape of network and batch."""
 
-    trials: Sequence[Prepared]
+    trials: Sequence[Prepared]  # there may be fewer than T: the places that are left are idle
     data: Data
     rows: npt.NDArray[np.int64]  # [T, steps, batch], -1 where a trial has no example or has ended
     rates: npt.NDArray[np.float64]  # [T, steps], 0 where a trial has ended
@@ -57,17 +57,22 @@ class Pack:
     boundaries: frozenset[int]  # steps after which some trial is evaluated
 
     @property
+    def places(self) -> int:
+        return int(self.rows.shape[0])
+
+    @property
     def steps(self) -> int:
         return int(self.rows.shape[1])
 
 
-def assemble(trials: Sequence[Prepared], data: Data) -> Pack:
-    """Lay the trials' schedules side by side."""
+def assemble(trials: Sequence[Prepared], data: Data, places: int | None = None) -> Pack:
+    """Lay the trials' schedules side by side, in as many places as there are trials, or more."""
     each = [p.training_rows(data.window_owners) for p in trials]
     steps, batch = max(len(r) for r in each), each[0].shape[1]
-    rows = np.full((len(trials), steps, batch), -1, dtype=np.int64)
-    rates = np.zeros((len(trials), steps))
-    keys = np.zeros((len(trials), steps, 2), dtype=np.int32)
+    places = places or len(trials)
+    rows = np.full((places, steps, batch), -1, dtype=np.int64)
+    rates = np.zeros((places, steps))
+    keys = np.zeros((places, steps, 2), dtype=np.int32)
     boundaries: set[int] = set()
     for t, (prepared, own) in enumerate(zip(trials, each, strict=True)):
         rows[t, : len(own)] = own
@@ -94,7 +99,7 @@ class Stack:
         shapes = {name: tuple(p.shape) for name, p in self.network.named_parameters()}
         shapes[self.word] = (len(self.vocabulary.trained), *shapes[self.word][1:])
         self.layout: Layout = lay_out(shapes, first.encoder.anatomy)
-        self.weights = torch.zeros(len(pack.trials), self.layout.width, device=device)
+        self.weights = torch.zeros(pack.places, self.layout.width, device=device)
         self._pretrained = {name: w.to(device) for name, w in first.encoder.state.items()}
         if all(p.start is None for p in pack.trials):
             self.frozen_words = self._words(first)[self.vocabulary.frozen]
@@ -139,7 +144,8 @@ class Stack:
         """Logits of all trials on the validation set, on the host: [T, n, …]."""
         self.network.eval()
         padded: Padded = self.validation
-        n, trials = len(self.pack.data.validation), len(self.weights)
+        n, trials = len(self.pack.data.validation), len(self.pack.trials)
+        weights = {name: weight[:trials] for name, weight in weights.items()}
         dtype = weights[self.word].dtype
         frozen = self.frozen_words.to(dtype).expand(trials, -1, -1)
         table = {**weights, self.word: torch.cat([weights[self.word], frozen], dim=1)}
@@ -235,13 +241,15 @@ def train(
     `ahead` is how many trial-steps of the same shape will follow in later packs: it decides whether compiling pays.
     """
     device = torch.device(device)
-    pack = assemble(trials, data)
-    stack = Stack(pack, device)
     if device.type == "cuda":
-        from palimpsest.training.graphs import GraphStepper, pays
+        from palimpsest.training.graphs import GraphStepper, roomy
 
-        stepper: Stepper = GraphStepper(stack, compiled=pays(stack, sum(pack.lengths) + ahead))
+        pack = assemble(trials, data, roomy(len(trials)))
+        stack = Stack(pack, device)
+        stepper: Stepper = GraphStepper(stack, ahead=ahead)
     else:
+        pack = assemble(trials, data)
+        stack = Stack(pack, device)
         stepper = HostStepper(stack)
     ledger = _Ledger(stack, on_finish)
     for step in range(pack.steps):
