@@ -59,7 +59,7 @@ def teacher(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def settings() -> PretrainSettings:
     return PretrainSettings(
         layers=2,

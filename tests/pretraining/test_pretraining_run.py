@@ -26,22 +26,12 @@ def held_out_losses(directory: Path, name: str) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def distilled(corpus: Path, teacher: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def distilled(
+    corpus: Path, teacher: Path, tmp_path_factory: pytest.TempPathFactory, settings: PretrainSettings
+) -> Path:
     """A finished run with both objectives."""
-    settings = PretrainSettings(
-        layers=2,
-        hidden=16,
-        heads=2,
-        vocabulary=180,
-        max_length=32,
-        batch_tokens=8 * 32,
-        steps=80,
-        warmup_steps=5,
-        learning_rate=1e-2,
-        held_out=0.1,
-        mlm_weight=0.5,
-        licence="mit",
-        corpus_note="Toy sentences",
+    settings = settings.model_copy(
+        update={"steps": 80, "mlm_weight": 0.5, "licence": "mit", "corpus_note": "Toy sentences"}
     )
     out = tmp_path_factory.mktemp("run") / "toy-bert"
     return pretrain(corpus, out, settings=settings, teacher=str(teacher), device="cpu")

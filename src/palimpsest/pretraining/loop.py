@@ -109,7 +109,20 @@ class Trainer:
         return final
 
     def resume(self, state: Path) -> None:
-        load_state(state, self)
+        load_state(state, self, self.device)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "weights": self.objective.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "step": self.step,
+            "seconds": self.seconds,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.objective.load_state_dict(state["weights"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.step, self.seconds = state["step"], state["seconds"]
 
     def tokens(self) -> int:
         return self.step * self.settings.rows * self.settings.max_length

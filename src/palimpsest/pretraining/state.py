@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import torch
 
 from palimpsest.errors import TrainingError
 
-if TYPE_CHECKING:
-    from palimpsest.pretraining.loop import Trainer
+
+class Stateful(Protocol):
+    """What has a state, in torch's own words."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
-def save_state(path: Path, trainer: Trainer) -> None:
+def save_state(path: Path, run: Stateful) -> None:
     partial = path.with_name(path.name + ".partial")
-    torch.save(
-        {
-            "weights": trainer.objective.state_dict(),
-            "optimizer": trainer.optimizer.state_dict(),
-            "step": trainer.step,
-            "seconds": trainer.seconds,
-        },
-        partial,
-    )
+    torch.save(run.state_dict(), partial)
     partial.replace(path)
 
 
-def load_state(path: Path, trainer: Trainer) -> None:
+def load_state(path: Path, run: Stateful, device: torch.device) -> None:
     try:
-        state = torch.load(path, map_location=trainer.device, weights_only=True)
-        trainer.objective.load_state_dict(state["weights"])
-        trainer.optimizer.load_state_dict(state["optimizer"])
-        trainer.step, trainer.seconds = state["step"], state["seconds"]
+        run.load_state_dict(torch.load(path, map_location=device, weights_only=True))
     except (OSError, RuntimeError, ValueError, KeyError) as error:
         raise TrainingError(
             f"{path}: the state of the earlier run does not fit this one ({str(error).splitlines()[0]}). "
