@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import multiprocessing.connection
 import os
+import resource
+import sys
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from palimpsest.errors import StoreError
 from palimpsest.store import open_store
+
+_NEW_NAMESPACE, _PRIVATE, _REMOUNT = 0x00020000, (1 << 18) | (1 << 14), 32  # of Linux' unshare and mount
 
 
 def results(where: Path | str) -> dict[str, tuple[Any, ...]]:
@@ -48,6 +55,97 @@ def drive(path: Path, where: Path, processes: int = 1) -> None:
     local.multiprocessing = FewImports()
     store = open_store(where, create=True)
     run_plan(make_plan(load(str(path)), store), store, str(where), lambda _: None, "cpu", processes=processes)
+
+
+def command_line(arguments: list[str], out: Path) -> None:
+    """The command, as a process of its own that writes what it says into a file."""
+    import torch
+
+    from palimpsest import cli
+
+    torch.set_num_threads(1)
+    sys.argv = ["palimpsest", *arguments]
+    with out.open("w") as stream:
+        sys.stdout = stream
+        cli.main()
+
+
+def rival(path: Path, where: Path, gate: Any, answer: Any) -> None:
+    """A driver that begins together with others; it tells when it looked which trials are left, and those it began."""
+    import torch
+
+    from palimpsest.execution import local
+    from palimpsest.execution.plan import make_plan
+    from palimpsest.execution.run import run_plan
+    from palimpsest.studies import load
+
+    torch.set_num_threads(1)
+    begun: list[tuple[int, str]] = []
+    execute = local.execute
+
+    def noted(*args: Any) -> None:
+        *rest, emit = args
+        if not begun:
+            gate.wait(240)
+        looked = time.time_ns()
+
+        def listen(event: Any) -> None:
+            begun.extend((looked, trial.identity) for trial in event.trials)
+            emit(event)
+
+        execute(*rest, listen)
+
+    local.execute = noted
+    store = open_store(where, create=True)
+    run_plan(make_plan(load(str(path)), store), store, str(where), lambda _: None, "cpu", processes=1)
+    answer.send(begun)
+
+
+def on_a_disk_that_fills_up(how: str, path: Path, where: Path, answer: Any) -> None:
+    """Run a study until the disk is full, make room, run it again; tells the error and what there was after each."""
+    import torch
+
+    from palimpsest.execution.plan import make_plan
+    from palimpsest.execution.run import run_plan
+    from palimpsest.studies import load
+
+    torch.set_num_threads(1)
+    if how == "file system" and (obstacle := _small_disk(where)):
+        answer.send(obstacle)
+        return
+    unlimited, ended = resource.getrlimit(resource.RLIMIT_FSIZE), [0]
+
+    def watch(event: Any) -> None:
+        ended[0] += event.kind == "trial"
+        if how == "limit" and event.kind == "trial" and ended[0] == 5:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (512, unlimited[1]))
+
+    for _ in range(2):
+        error = ""
+        store = open_store(where, create=True)
+        try:
+            run_plan(make_plan(load(str(path)), store), store, str(where), watch, "cpu", processes=1)
+        except StoreError as raised:
+            error = str(raised)
+        leftovers = [p.name for p in where.rglob(".*")]
+        answer.send((error, leftovers, results(where), stamps(where)))
+        if how == "file system":
+            _mount(where, _REMOUNT, "size=4m")
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+
+
+def _small_disk(where: Path) -> str:
+    """Sixteen pages of memory as a file system that only this process sees; or why that cannot be."""
+    if ctypes.CDLL(None, use_errno=True).unshare(_NEW_NAMESPACE):
+        return f"no mount namespace of our own: {os.strerror(ctypes.get_errno())}"
+    where.mkdir()
+    return _mount(Path("/"), _PRIVATE, "") or _mount(where, 0, "size=64k")
+
+
+def _mount(where: Path, flags: int, options: str) -> str:
+    kind = b"tmpfs" if options else None
+    done = ctypes.CDLL(None, use_errno=True).mount(kind, str(where).encode(), kind, flags, options.encode())
+    return f"cannot mount a file system: {os.strerror(ctypes.get_errno())}" if done else ""
 
 
 class FewImports:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fault_tools import results, stamps
+from fault_tools import command_line, quick_context, results, stamps
 
 from palimpsest.errors import SpecError, TrainingError
 from palimpsest.execution.worker import Event
@@ -94,6 +98,54 @@ def test_a_node_is_removed_in_mid_run(cluster: Any, on_ray: Any, run_study: Any,
     assert on_ray(path, where) == []
 
 
+def test_many_packs(
+    cluster: Any, connected: Any, on_ray: Any, study: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Encoder and data are put into Ray's object store once, and read once by each worker, which does not grow."""
+    import ray
+
+    diary = tmp_path / "diary"
+    diary.mkdir()
+
+    def keep_diaries() -> None:
+        import os
+        from pathlib import Path
+
+        import palimpsest.execution.ray as executor
+
+        execute = executor.execute
+
+        def noted(*args: Any) -> None:
+            execute(*args)
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            with (diary / str(os.getpid())).open("a") as file:
+                file.write(f"{pages * os.sysconf('SC_PAGE_SIZE') / 1e6} {executor._fetch.cache_info().misses}\n")
+
+        executor.execute = noted
+
+    put, things = ray.put, []
+
+    def counted(thing: Any, **options: Any) -> Any:
+        things.append(type(thing).__name__)
+        return put(thing, **options)
+
+    node = cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
+    connected(keep_diaries)
+    monkeypatch.setattr(ray, "put", counted)
+    events = on_ray(study(trials=80), tmp_path / "ray")
+    cluster.remove_node(node)
+    assert len(set(_ended(events))) == 320
+    assert sorted(things) == ["Data", "Encoder"]
+    packs = {file.name: [line.split() for line in file.read_text().splitlines()] for file in diary.iterdir()}
+    assert sum(map(len, packs.values())) == 40
+    assert {misses for pages in packs.values() for _, misses in pages} == {"2"}
+    weights = [float(megabytes) for megabytes, _ in max(packs.values(), key=len)]
+    third = len(weights) // 3
+    assert third >= 4
+    assert max(weights[-third:]) - max(weights[:third]) < 16, weights
+
+
 def test_the_store_is_recognised_by_a_token_not_by_its_path(tmp_path: Path) -> None:
     from palimpsest.execution.ray import Errand, RelayStore, _reach, _token
 
@@ -133,6 +185,51 @@ def test_a_worker_that_hangs_and_does_not_reach_the_store(
     assert flag.exists()
     assert results(tmp_path / "ray") == results(tmp_path / "here")
     assert len(_ended(events)) == len(set(_ended(events))) == 8
+
+
+def _performing(cluster: Any) -> list[int]:
+    """The worker processes of this cluster's nodes that are at a pack."""
+    found = []
+    for raylet in (p.process.pid for node in cluster.list_all_nodes() for p in node.all_processes["raylet"]):
+        for children in Path(f"/proc/{raylet}/task").glob("*/children"):
+            for child in children.read_text().split():
+                with suppress(OSError):  # it has just ended
+                    if Path(f"/proc/{child}/cmdline").read_bytes().startswith(b"ray::_perform"):
+                        found.append(int(child))
+    return found
+
+
+def test_ctrl_c(cluster: Any, on_ray: Any, study: Any, tmp_path: Path) -> None:
+    """The driver ends soon and says how far it was, nobody works on, and the same command goes on from there."""
+    path, where, out = study(trials=8, size=128), tmp_path / "store", tmp_path / "said"
+    command = ["run", str(path), "--store", str(where), "--executor", "ray", "--address", str(cluster.address)]
+    driver = quick_context().Process(target=command_line, args=(command, out))
+    driver.start()
+    deadline = time.monotonic() + 200
+    while not stamps(where):
+        assert driver.is_alive(), out.read_text()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert _performing(cluster)
+    os.kill(driver.pid, signal.SIGINT)
+    begin = time.monotonic()
+    driver.join(timeout=60)
+    assert driver.exitcode == 130
+    took = time.monotonic() - begin
+    while _performing(cluster):
+        assert time.monotonic() < begin + 60
+        time.sleep(0.1)
+    before = stamps(where)
+    assert 0 < len(before) < 32
+    assert len(results(where)) == len(before)
+    told = re.search(r"Stopped\. (\d+) of 32 trials were finished and are in", out.read_text())
+    assert told, out.read_text()
+    assert int(told[1]) <= len(before)
+    assert not [p for p in where.rglob(".*") if p.name.startswith(".ray")]
+    assert took < 30  # a second or two, on a machine that has nothing else to do
+    assert len(set(_ended(on_ray(path, where)))) == 32 - len(before)
+    assert len(results(where)) == 32
+    assert before.items() <= stamps(where).items()
 
 
 def test_an_error_of_a_worker_is_the_drivers(connected: Any, on_ray: Any, study: Any, tmp_path: Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import multiprocessing
 import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fault_tools import results, stamps
+from fault_tools import on_a_disk_that_fills_up, quick_context, results, rival, stamps
 
 from palimpsest.errors import StoreError
 from palimpsest.execution.worker import Event
@@ -44,6 +45,33 @@ def test_a_disk_that_fails(
     run_study(study(), where)
     assert len(results(where)) == 20
     assert before.items() <= stamps(where).items()
+
+
+@pytest.mark.parametrize("how", ["file system", "limit"])
+def test_a_disk_that_is_really_full(study: Any, run_study: Any, tmp_path: Path, how: str) -> None:
+    """A file system of 64 kB, or a limit of the kernel on the size of files."""
+    mine, theirs = multiprocessing.Pipe()
+    where = tmp_path / "store"
+    process = quick_context().Process(target=on_a_disk_that_fills_up, args=(how, study(), where, theirs))
+    process.start()
+    theirs.close()
+    first = mine.recv()
+    if isinstance(first, str):
+        process.join()
+        pytest.skip(first)
+    (error, leftovers, before, files), (nothing, _, after, later) = first, mine.recv()
+    process.join()
+    assert process.exitcode == 0
+    expected = os.strerror(errno.ENOSPC if how == "file system" else errno.EFBIG)
+    assert error.startswith(f"cannot write to the store {where}: {expected}. What is finished there is intact")
+    assert "the same command again" in error
+    assert 0 < len(before) < 20
+    assert leftovers == []
+    assert nothing == ""
+    run_study(study(), tmp_path / "quiet")
+    assert after == results(tmp_path / "quiet")
+    assert before.items() <= after.items()
+    assert files.items() <= later.items()
 
 
 def test_a_store_that_is_removed_in_mid_run(run_study: Any, study: Any, tmp_path: Path, monkeypatch: Any) -> None:
@@ -91,7 +119,7 @@ def test_records_that_are_none(run_study: Any, study: Any, tmp_path: Path) -> No
     assert untouched.items() <= stamps(where).items()
 
 
-def test_two_drivers_at_once(run_study: Any, study: Any, planned: Any, tmp_path: Path) -> None:
+def test_two_drivers_in_one_process(run_study: Any, study: Any, planned: Any, tmp_path: Path) -> None:
     """While the first is at its first pack, the second does everything: the first then does only what was in flight."""
     from palimpsest.execution.run import run_plan
     from palimpsest.store import open_store
@@ -117,3 +145,29 @@ def test_two_drivers_at_once(run_study: Any, study: Any, planned: Any, tmp_path:
     assert len(ended) == 20
     assert sum(len(e.trials) for e in second[0] if e.kind == "begin") == 20
     assert len(by_second) == len(results(where)) == 20
+
+
+def test_two_drivers_started_together(run_study: Any, study: Any, tmp_path: Path) -> None:
+    """No damage, and what a driver begins with is what nobody had finished when it looked."""
+    path, where, gate = study(trials=16), tmp_path / "store", quick_context().Barrier(2)
+    told = []
+    for _ in range(2):
+        mine, theirs = multiprocessing.Pipe()
+        process = quick_context().Process(target=rival, args=(path, where, gate, theirs))
+        process.start()
+        theirs.close()
+        told.append((process, mine))
+    begun = [mine.recv() for _, mine in told]
+    for process, _ in told:
+        process.join()
+        assert process.exitcode == 0
+    run_study(path, tmp_path / "quiet")
+    assert results(where) == results(tmp_path / "quiet")
+    assert not (where / "damaged").exists()
+    assert not list((where / "running").iterdir())
+    written = {p.stem: p.stat().st_ctime_ns for p in where.glob("trials/*/*.json")}
+    tick = 20_000_000  # nanoseconds by which a file's time may lag behind the clock
+    assert all(looked <= written[id] + tick for driver in begun for looked, id in driver)
+    assert {id for driver in begun for _, id in driver} == set(written)
+    assert all(begun)  # both had something to do, and in another order: in the same one they would do all of it twice
+    assert sum(map(len, begun)) < 2 * len(written)

@@ -45,6 +45,7 @@ class Heartbeat:
 
     def __enter__(self) -> Self:
         remember(self._store, self._plan.studies, self._plan.resources.data)
+        self._write()
         self._thread.start()
         return self
 
@@ -83,11 +84,12 @@ class Heartbeat:
                 self._left -= max(0, steps_of(event.trial, rows) - event.outcome.steps)
 
     def _beat(self) -> None:
-        while True:
-            write_note(self._store, "running", self._name, self._content())
-            if self._over.wait(self._store.notes_every):
-                drop_note(self._store, "running", self._name)
-                return
+        while not self._over.wait(self._store.notes_every):
+            self._write()
+        drop_note(self._store, "running", self._name)
+
+    def _write(self) -> None:
+        write_note(self._store, "running", self._name, self._content())
 
     def _content(self) -> dict[str, Any]:
         with self._lock:

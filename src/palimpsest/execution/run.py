@@ -47,8 +47,9 @@ def run_plan(
     if not trials:
         return
     work = Work(plan.resources, store, place, device, engine, pack_timeout)
-    crowded = bool(drivers(store))
     with Heartbeat(store, plan, trials) as beat:
+        # Its own note is there by now: of drivers that start at the same moment, all but one see another.
+        crowded = len(drivers(store)) > 1
         for wave in waves(plan, trials, store):
             chosen = _executor(executor, work, processes, address, worker_cores)
             jobs = pack(plan, wave.trials, chosen.largest, chosen.workers)
