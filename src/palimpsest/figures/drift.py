@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -82,20 +82,10 @@ def _over_layers(
     summary = summarise(long.drop_duplicates([*keys, "at_layer"]), ["task", "size", "at_layer"], interval, value)
     if normalised:
         summary = _stretched(summary)
-    names, labels = selection.tasks(rows), selection.sizes(rows)
-    figure, axes = style.panels(len(names))
-    handles: dict[str, Any] = {}
-    for ax, task in zip(axes, names, strict=True):
-        for i, (label, color) in enumerate(zip(labels, style.shades(len(labels)), strict=True)):
-            line = summary[(summary["task"] == task) & (summary["size"] == label)]
-            if not line.empty:
-                handles[label] = style.bars(
-                    ax, line, "at_layer", color=color, marker=style.MARKERS[i % len(style.MARKERS)]
-                )
+    figure, panels = style.lines_by_size(summary, selection.tasks(rows), selection.sizes(rows), "at_layer")
+    for task, ax in panels.items():
         ax.set(title=style.literal(task_name(task)), xlabel="Layer", ylabel=ylabel)
         style.integer_axis(ax, int(summary["at_layer"].min()), int(summary["at_layer"].max()))
-    shown = [label for label in labels if label in handles]
-    style.legend(figure, [handles[label] for label in shown], shown, title="Training examples")
     touched = "" if point == int(rows["preserved"].max()) and preserved is None else f"{point} layers preserved"
     style.footnote(figure, note, touched, selection.mean_note(summary, interval), selection.missing_note(rows))
     return figure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -36,20 +36,11 @@ def probing(
     summary = summarise(done, ["task", "size", "layer"], interval)
     depth = selection.depth(table)
     summary["place"] = depth - summary["layer"] if axis == "removed" else summary["layer"]
-    names, labels = selection.tasks(rows), selection.sizes(rows)
-    figure, axes = style.panels(len(names))
-    handles: dict[str, Any] = {}
-    for ax, task in zip(axes, names, strict=True):
-        for i, (label, color) in enumerate(zip(labels, style.shades(len(labels)), strict=True)):
-            line = summary[(summary["task"] == task) & (summary["size"] == label)]
-            if not line.empty:
-                marker = style.MARKERS[i % len(style.MARKERS)]
-                handles[label] = style.bars(ax, line, "place", color=color, marker=marker, linestyle="--")
+    figure, panels = style.lines_by_size(summary, selection.tasks(rows), selection.sizes(rows), "place", linestyle="--")
+    for task, ax in panels.items():
         metric = metric_name(selection.metric(done[done["task"] == task]))
         ax.set(title=style.literal(task_name(task)), ylabel=style.literal(metric),
                xlabel="Top layers removed (k)" if axis == "removed" else "Layer probed")  # fmt: skip
         style.integer_axis(ax, 0, depth)
-    shown = [label for label in labels if label in handles]
-    style.legend(figure, [handles[label] for label in shown], shown, title="Training examples")
     style.footnote(figure, selection.mean_note(summary, interval), selection.missing_note(rows))
     return figure

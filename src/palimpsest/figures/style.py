@@ -123,6 +123,22 @@ def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str], title:
         )  # fmt: skip
 
 
+def lines_by_size(
+    summary: pd.DataFrame, tasks: Sequence[str], sizes: Sequence[str], x: str, **style: Any
+) -> tuple[Figure, dict[str, Axes]]:
+    """A panel for each task; in it, a line for each size through the means over column `x`."""
+    figure, axes = panels(len(tasks))
+    handles: dict[str, Any] = {}
+    for ax, task in zip(axes, tasks, strict=True):
+        for i, (size, color) in enumerate(zip(sizes, shades(len(sizes)), strict=True)):
+            line = summary[(summary["task"] == task) & (summary["size"] == size)]
+            if not line.empty:
+                handles[size] = bars(ax, line, x, color=color, marker=MARKERS[i % len(MARKERS)], **style)
+    shown = [size for size in sizes if size in handles]
+    legend(figure, [handles[size] for size in shown], shown, title="Training examples")
+    return figure, dict(zip(tasks, axes, strict=True))
+
+
 def footnote(figure: Figure, *parts: str) -> None:
     """What a reader must know about the numbers, in small print below the panels."""
     text = "; ".join(part for part in parts if part)
