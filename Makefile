@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # One thread a process: the tests run in parallel processes, and small networks gain nothing from more.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
-.PHONY: demo test browser check format audit docs site clean
+.PHONY: demo test browser check format fuzz audit docs site clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Palimpsest needs Python 3.11 or newer; try: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
@@ -33,6 +33,12 @@ check: $(VENV)/.installed
 format: $(VENV)/.installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# The parsers of studies and records, and the names of files, with many examples that differ each time.
+EXAMPLES ?= 5000
+fuzz: $(VENV)/.installed
+	$(TEST_ENV) PALIMPSEST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -m hypothesis --timeout 0 --durations 0 \
+	  tests/store tests/specs tests/test_security.py
 
 # Known vulnerabilities of what is installed. Asks public databases, so it needs the network.
 audit: $(VENV)/.installed

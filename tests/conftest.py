@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+from hypothesis import HealthCheck
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 # How long an example takes says more of the machine than of the code; and a failure should be repeatable.
 hypothesis.settings.register_profile("palimpsest", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("palimpsest")
+if examples := os.environ.get("PALIMPSEST_EXAMPLES"):  # `make fuzz`: many, and others each time
+    hypothesis.settings.register_profile(
+        "fuzz", deadline=None, print_blob=True, max_examples=int(examples), suppress_health_check=list(HealthCheck)
+    )
+    hypothesis.settings.load_profile("fuzz")
 
 
 @pytest.fixture(scope="session")

@@ -329,7 +329,11 @@ ANYTHING = st.recursive(
 )
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=max(300, settings.default.max_examples),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None,
+)
 @given(content=ANYTHING, seed=st.integers(0, 2**32))
 def test_whatever_a_file_says_ends_in_a_study_or_a_readable_error(tmp_path: Path, content: Any, seed: int) -> None:
     """A valid study in which something, somewhere, is replaced by anything."""
@@ -363,7 +367,7 @@ def complaint(folder: Path, content: Any, *pairs: str) -> str | None:
     return None
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     key=st.sampled_from(
         ["tasks", "sizes", "trials", "protocol", "protocol.epochs", "protocol.initialiser", "hold", "encoder"]

@@ -53,7 +53,7 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(place for key, inner in items for place in _places(inner, (*path, key)))]
 
 
-@settings(max_examples=300)
+@settings(max_examples=max(300, settings.default.max_examples))
 @given(st.sampled_from(_places(json.loads(WHOLE))[1:]), anything, st.booleans())
 def test_a_record_with_one_place_changed(place: tuple[Any, ...], value: Any, remove: bool) -> None:
     data = json.loads(WHOLE)
