@@ -9,7 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from palimpsest.figures.registry import FIGURES, TABLES
-from palimpsest.specs.experiment import AnyExperiment, Experiment
+from palimpsest.specs.experiment import KINDS, Experiment
 from palimpsest.specs.intervention import DeleteLayers, PermuteLayers, Reinitialize, ReinitializeHeads
 from palimpsest.specs.protocol import PROTOCOLS, Convergence, Initialiser, Protocol
 from palimpsest.specs.study import Drawing, Study
@@ -71,7 +71,7 @@ def sections() -> list[tuple[str, str, type[BaseModel], set[str]]]:
 
 def experiments() -> list[type[Experiment]]:
     """Every kind of experiment."""
-    return list(get_args(get_args(AnyExperiment)[0]))
+    return list(KINDS.values())
 
 
 def _sections() -> Iterator[str]:

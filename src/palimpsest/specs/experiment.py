@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
@@ -166,3 +166,7 @@ AnyExperiment = Annotated[
     Incremental | Localized | Permutation | Probing | Heads | Custom | Sequential | Interleaved,
     Field(discriminator="kind"),
 ]
+
+KINDS: dict[str, type[Experiment]] = {
+    get_args(kind.model_fields["kind"].annotation)[0]: kind for kind in get_args(get_args(AnyExperiment)[0])
+}

@@ -5,17 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from palimpsest.errors import SpecError, UnknownName
-from palimpsest.specs.experiment import (
-    Custom,
-    Experiment,
-    Heads,
-    Incremental,
-    Interleaved,
-    Localized,
-    Permutation,
-    Probing,
-    Sequential,
-)
+from palimpsest.specs.experiment import KINDS
 from palimpsest.specs.protocol import Protocol
 from palimpsest.specs.spelling import listed, task_name, task_names
 from palimpsest.specs.yaml_text import load_yaml
@@ -43,21 +33,17 @@ def apply_settings(data: dict[str, Any], settings: dict[str, Any], where: str) -
     ``KIND.KEY`` is set in the experiments of that kind only, fixed or not; ``protocol.FIELD`` changes one field of the
     study's protocol and of every experiment's.
     """
-    kinds: dict[str, type[Experiment]] = {
-        "incremental": Incremental, "localized": Localized, "permutation": Permutation, "probing": Probing,
-        "heads": Heads, "custom": Custom, "sequential": Sequential, "interleaved": Interleaved,
-    }  # fmt: skip
     data = dict(data)
     experiments = [dict(e) if isinstance(e, dict) else e for e in listed(data.get("experiments"))]
     known = {"tasks", "protocol", "encoder", *(f"protocol.{f}" for f in Protocol.model_fields)}
-    for model in kinds.values():
+    for model in KINDS.values():
         known |= set(model.model_fields) - {"kind", "label", "fixed"}
-    for name, value in sorted(settings.items(), key=lambda item: item[0].partition(".")[0] in kinds):
-        kind, _, key = name.partition(".") if name.partition(".")[0] in kinds else ("", "", name)
+    for name, value in sorted(settings.items(), key=lambda item: item[0].partition(".")[0] in KINDS):
+        kind, _, key = name.partition(".") if name.partition(".")[0] in KINDS else ("", "", name)
         if key not in known:
             raise UnknownName("setting", key, known, hint=f"({where})")
         if kind:
-            for place in _places(experiments, kinds, kind, key, where):
+            for place in _places(experiments, kind, key, where):
                 place[key] = value
         elif key.startswith("protocol."):
             field = key.removeprefix("protocol.")
@@ -70,7 +56,7 @@ def apply_settings(data: dict[str, Any], settings: dict[str, Any], where: str) -
         elif key in ("protocol", "encoder"):
             data[key] = value
         else:
-            for place in _places(experiments, kinds, kind, key, where):
+            for place in _places(experiments, kind, key, where):
                 place[key] = value
     if settings:
         data["experiments"] = experiments
@@ -111,13 +97,11 @@ def _without_strangers(place: dict[str, Any], names: list[Any]) -> dict[str, Any
     return changed
 
 
-def _places(
-    experiments: list[Any], kinds: dict[str, type[Experiment]], kind: str, key: str, where: str
-) -> list[dict[str, Any]]:
+def _places(experiments: list[Any], kind: str, key: str, where: str) -> list[dict[str, Any]]:
     """The experiments that a setting is laid over: of the kind it names, or those which do not hold the key fixed."""
     able = [
         e for e in experiments
-        if isinstance(e, dict) and key in _fields(kinds, e) and (not kind or e.get("kind") == kind)
+        if isinstance(e, dict) and key in _fields(e) and (not kind or e.get("kind") == kind)
     ]  # fmt: skip
     name = f"{kind}.{key}" if kind else key
     if not able:
@@ -129,8 +113,8 @@ def _places(
     return free
 
 
-def _fields(kinds: dict[str, type[Experiment]], experiment: dict[str, Any]) -> set[str]:
-    model = kinds.get(str(experiment.get("kind")))
+def _fields(experiment: dict[str, Any]) -> set[str]:
+    model = KINDS.get(str(experiment.get("kind")))
     return set(model.model_fields) if model else set()
 
 
