@@ -40,10 +40,13 @@ fuzz: $(VENV)/.installed
 	$(TEST_ENV) PALIMPSEST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -m hypothesis --timeout 0 --durations 0 \
 	  tests/store tests/specs tests/test_security.py
 
-# Known vulnerabilities of what is installed. Asks public databases, so it needs the network.
-audit: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
-	$(BIN)/python -m pip_audit --skip-editable
+# Known vulnerabilities of what is installed. Asks a public database, so it needs the network.
+audit: $(VENV)/.installed $(VENV)/audit/bin/pip-audit
+	$(VENV)/audit/bin/python tools/audit.py "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+
+$(VENV)/audit/bin/pip-audit:
+	$(PYTHON) -m venv $(VENV)/audit
+	$(VENV)/audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
 
 docs: $(VENV)/.installed
 	$(BIN)/python docs/generate.py
