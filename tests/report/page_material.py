@@ -37,7 +37,7 @@ def make_plan(data: dict[str, Any], depth: int = 12) -> Plan:
     tasks = {name: TaskIdentity(name, None, 100_000) for name in study.task_names}
     cells = expand(study, EncoderIdentity("pocket", None, depth, 4), tasks)
     rows: dict[tuple[str, str | None], int] = {(name, None): 100_000 for name in study.task_names}
-    return Plan((study,), cells, Resources({}, {}), rows, {})
+    return Plan((study,), cells, Resources({}, {}), rows, {}, depths={study.encoder: depth})
 
 
 def made_up(cell: Cell, depth: int = 12) -> Record:

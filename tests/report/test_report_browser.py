@@ -9,10 +9,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import uvicorn
 from page_material import SMALL, Made, failed, made_up, make, make_plan
 
+from palimpsest.analysis.table import table
+from palimpsest.figures.heads import differences
 from palimpsest.report.document import write_report
 from palimpsest.report.page import gather, payload, study_pages
 from palimpsest.report.server import Watched, application
@@ -96,6 +99,31 @@ def test_switches(tab: Any, report: str) -> None:
     assert tab.complaints == []
 
 
+def test_heads_are_compared_with_the_intact_encoder_as_in_the_figure(tab: Any, tmp_path: Path) -> None:
+    made = make(tmp_path)
+    page = tab.open(write_report(made.payload(), tmp_path / "heads.html").as_uri())
+    page.locator("[data-figure=heads]").scroll_into_view_if_needed()
+    page.wait_for_selector("[data-figure=heads] .trace, [data-figure=heads] .hm", state="attached")
+    shown = page.evaluate("document.querySelector('[data-figure=heads] .plot').data[0].z")
+    expected, _ = differences(table(made.plan.cells, made.store), tasks=["sst2"])
+    grid = expected.pivot_table(index="layer", columns="head", values="difference")
+    assert np.asarray(shown) == pytest.approx(grid.to_numpy(dtype=float), abs=2e-5)
+    assert "difference to the intact encoder" in page.inner_text("[data-figure=heads]")
+    assert tab.complaints == []
+
+
+def test_long_names_stand_at_the_side(tab: Any, tmp_path: Path) -> None:
+    variants = {"intact": [], "layers 9 to 11 are taken out": [{"kind": "delete", "layers": [9, 10, 11]}]}
+    experiments = [{"kind": "custom", "sizes": [500], "trials": 3, "variants": variants}]
+    made = make(tmp_path, {"name": "v", "tasks": ["sst2"], "experiments": experiments})
+    page = tab.open(write_report(made.payload(), tmp_path / "names.html").as_uri())
+    assert page.locator("#plots .ytick").all_text_contents() == ["intact", "layers 9 to 11 aretaken out"]
+    data = page.evaluate("document.querySelector('#plots .plot').data[0]")
+    means = table(made.plan.cells, made.store).groupby("variant", sort=False)["score"].mean()
+    assert data["x"] == pytest.approx(list(means), abs=2e-5)
+    assert tab.complaints == []
+
+
 def test_the_data_can_be_taken_along(tab: Any, report: str) -> None:
     page = tab.open(report)
     with page.expect_download() as started:
@@ -128,7 +156,7 @@ def test_markup_in_names_is_shown_as_text(tab: Any, tmp_path: Path) -> None:
     assert page.locator("main b", has_text="bold").count() == page.locator(".row .label b").count()
     assert page.evaluate("document.querySelectorAll('script').length") == 4
     assert "<b>" not in page.evaluate(
-        "[...document.querySelectorAll('#plots .xtick text')].map(t => t.innerHTML).join()"
+        "[...document.querySelectorAll('#plots .ytick text')].map(t => t.innerHTML).join()"
     )
     assert tab.complaints == []
 

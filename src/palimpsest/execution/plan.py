@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -63,6 +63,7 @@ class Plan:
     rows: dict[tuple[str, str | None], int]  # training examples of each task
     statuses: dict[str, Status]
     left_out: tuple[str, ...] = ()  # in words: sizes that a task has not enough examples for
+    depths: Mapping[str, int] = field(default_factory=dict)  # layers of each study's encoder
 
     @cached_property
     def trials(self) -> dict[str, Trial]:
@@ -131,7 +132,8 @@ def make_plan(studies: Sequence[Study], store: Store | None, data: Path | None =
         count(rows[cell.trial.task, cell.trial.data], cell.trial.size, cell.trial.task)
     ids = {t.identity for cell in cells for t in (*cell.trial.ancestors, cell.trial)}
     statuses = store.statuses(ids) if store is not None else {}
-    return Plan(tuple(studies), cells, Resources(encoders, tasks, data), rows, statuses, tuple(skipped))
+    depths = {ref: encoder.depth for ref, encoder in known.items()}
+    return Plan(tuple(studies), cells, Resources(encoders, tasks, data), rows, statuses, tuple(skipped), depths)
 
 
 def dataset_rows(study: Study, data: Path | None) -> list[tuple[str, int, int, str, str, str]]:

@@ -70,6 +70,7 @@ class StudyPage:
             names |= dict.fromkeys(record.outcome.metrics)
         sizes = sorted(selection.unique(frame["size"]), key=size_order)
         shown = [*((name, metric_name(name)) for name in names), (LOSS, "Validation loss")]
+        depth = self.plan.depths.get(self.study.encoder) or selection.depth(frame)
         blocks = len({point.at.get("block_size") for point in self.points.points} - {None}) > 1
         tables = self._tables({d.kind for d in self.study.tables if d.kind not in CLAIMS or judged})
         own = {at["task"]: metrics.get(trial_task) for at, trial_task in self._tasks()}
@@ -83,7 +84,7 @@ class StudyPage:
             "protocols": self._protocols(),
             "experiments": selection.unique(frame["experiment"]),
             "metrics": [{"name": name, "label": label} for name, label in shown],
-            "depth": selection.depth(frame),
+            "depth": depth,
             "points": [where(p.at, blocks) | self._results(i) for i, p in enumerate(self.points.points)],
             "failures": failures(self.points, self.gathered),
             "newest": newest(self.points, self.gathered),
@@ -92,7 +93,7 @@ class StudyPage:
                 "verdicts": _verdicts(self._findings) if judged and CLAIMS & {kind for kind, _ in tables} else [],
                 "tables": [found for kind, found in tables if kind in CLAIMS],
             },
-            "schematic": _schematic(self.cells, selection.depth(frame)),
+            "schematic": _schematic(self.cells, depth),
             "provenance": _provenance(records),
             "yaml": study_yaml(self.study),
         }  # fmt: skip

@@ -9,7 +9,9 @@ palimpsest.figures = (() => {
     permutation: { title: "Does the order of the layers matter", x: "Permutation", baselines: true, apart: true },
     probing: { title: "What each layer knows: linear probes", x: "Layer probed" },
     heads: { title: "Which attention heads matter", x: "Head", y: "Layer" },
-    custom: { title: "Variants", x: "", names: true },
+    custom: { title: "Variants", names: true },
+    sequential: { title: "Does another task first help", names: true, direct: true },
+    interleaved: { title: "Does learning tasks together help", names: true, direct: true },
   };
   const VIRIDIS = [[68, 1, 84], [71, 45, 123], [59, 82, 139], [44, 114, 142], [33, 145, 140], [40, 174, 128],
     [94, 201, 98], [173, 220, 48], [253, 231, 37]];
@@ -63,10 +65,10 @@ palimpsest.figures = (() => {
     const figures = new Map();
     study.points.forEach((point, index) => {
       const key = point.k === "probing" && has.has("incremental") ? "incremental" : point.k;
-      if (!figures.has(key)) figures.set(key, { key, all: [], ...(KINDS[key] || { title: key, x: "", names: true }) });
+      if (!figures.has(key)) figures.set(key, { key, all: [], ...(KINDS[key] || { title: key, names: true }) });
       if (chosen(point, choice)) figures.get(key).all.push(index);
     });
-    return [...figures.values()].map((figure) => {
+    return [...figures.values()].filter((figure) => !isBaseline(study, figure.key, has)).map((figure) => {
       const points = figure.all.map((i) => study.points[i]);
       const series = new Map();
       figure.all.forEach((i) => {
@@ -82,6 +84,12 @@ palimpsest.figures = (() => {
     });
   }
 
+  // A few incremental points beside another experiment are its baselines: they are lines there, and no figure here.
+  function isBaseline(study, key, has) {
+    if (key !== "incremental" || !["localized", "permutation", "heads"].some((kind) => has.has(kind))) return false;
+    return study.points.every((p) => p.k !== "probing" && (p.k !== "incremental" || p.x === 0 || p.x === study.depth));
+  }
+
   // Names and looks of the lines: only what tells them apart is said and shown.
   function dress(study, figure, lines, points, dark) {
     const several = (name) => unique(points.map((p) => p[name])).length > 1;
@@ -93,7 +101,7 @@ palimpsest.figures = (() => {
       const alike = unique(points.filter((p) => p.k === line.k).map((p) => p.e)).length > 1;
       const parts = [several("s") ? label.get(line.s) : "", alike ? line.e : "", several("p") ? line.p : "", line.l];
       if (line.k === "probing" && figure.key === "incremental") parts.push("probing layer k");
-      line.label = parts.filter(Boolean).join(", ") || label.get(line.s);
+      line.label = unique(parts.filter(Boolean)).join(", ") || label.get(line.s);
       const rank = values.indexOf(line[colourBy]);
       const other = others.indexOf(
         JSON.stringify([line.e, line.p, line.k, colourBy === "l" ? line.s : line.l]));
@@ -116,28 +124,30 @@ palimpsest.figures = (() => {
       `${interval}<br>trials ${shown}${rest}`;
   }
 
-  function panel(study, figure, task, choice, look) {
-    if (figure.key === "heads") return heads(study, figure, task, choice, look);
+  function panel(study, figure, task, choice, look, dark) {
+    if (figure.key === "heads") return heads(study, figure, task, choice, look, dark);
     const metric = metricOf(study, task.name, choice);
     const data = [];
     let thinned = 0;
+    const names = figure.names ? unique(figure.lines.flatMap((line) => line.indexes).map((i) => study.points[i]).filter((p) => p.t === task.name).map((p) => p.x)) : [];
     figure.lines.forEach((line, number) => {
       const indexes = line.indexes.filter((i) => study.points[i].t === task.name);
       const aside = figure.names ? 0 : (number - (figure.lines.length - 1) / 2) * Math.min(0.08, 0.36 / figure.lines.length);
       const trace = { type: "scatter", name: plain(line.label), mode: figure.apart || figure.names ? "markers" : "lines+markers",
         x: [], y: [], hovertext: [], customdata: [], hoverinfo: "text",
         line: { color: line.color, dash: line.dash, width: 2 },
-        marker: { color: line.color, symbol: line.symbol, size: figure.apart ? 7 : 8 },
-        error_y: { type: "data", symmetric: false, array: [], arrayminus: [], color: line.color, thickness: 1.2, width: 3 } };
+        marker: { color: line.color, symbol: line.symbol, size: figure.apart ? 7 : 8 } };
+      const [place, value, bars] = figure.names ? ["y", "x", "error_x"] : ["x", "y", "error_y"];
+      trace[bars] = { type: "data", symmetric: false, array: [], arrayminus: [], color: line.color, thickness: 1.2, width: 3 };
       const raw = [];
       indexes.forEach((i) => {
         const point = study.points[i];
         const found = statistics(point, metric, choice);
         if (!found) return;
-        trace.x.push(figure.names ? plain(point.x) : point.x + aside);
-        trace.y.push(found.mean);
-        trace.error_y.array.push(found.low === null ? 0 : found.high - found.mean);
-        trace.error_y.arrayminus.push(found.low === null ? 0 : found.mean - found.low);
+        trace[place].push(figure.names ? names.indexOf(point.x) : point.x + aside);
+        trace[value].push(found.mean);
+        trace[bars].array.push(found.low === null ? 0 : found.high - found.mean);
+        trace[bars].arrayminus.push(found.low === null ? 0 : found.mean - found.low);
         trace.hovertext.push(hover(study, point, found, metric));
         trace.customdata.push(i);
         if (choice.raw) point.v[metric].forEach((v, j) => v !== null && raw.push([i, j, v]));
@@ -146,21 +156,61 @@ palimpsest.figures = (() => {
       if (raw.length) {
         const step = Math.ceil(raw.length / Math.max(100, MOST_RAW / figure.lines.length));
         thinned = Math.max(thinned, step);
-        data.push(singles(study, figure, raw.filter((_, n) => n % step === 0), line, aside));
+        data.push(singles(study, names, raw.filter((_, n) => n % step === 0), line, aside));
       }
       data.push(trace);
     });
     const base = figure.baselines ? baselines(study, figure, task, choice, metric, look) : [];
+    if (figure.apart) base.push(...data.filter((d) => d.error_y).map(overall));
+    if (figure.direct) base.push(...direct(study, figure, task, choice, metric, look, names));
+    if (figure.names) return named(look, metricLabel(study, metric), names, base, data, thinned);
     const layout = frame(look, figure.x, metricLabel(study, metric));
     if (figure.key === "incremental" || figure.key === "probing") {
       layout.xaxis = { ...layout.xaxis, dtick: study.depth > 14 ? undefined : 1, range: [-0.5, study.depth + 0.5] };
-    } else if (!figure.names) {
+    } else {
       layout.xaxis.tickformat = "d";
     }
     if (figure.key === "localized") Object.assign(layout.xaxis, blocks(study, figure));
-    if (figure.names) layout.xaxis.type = "category";
-    const cut = bound(layout, [...base, ...data]);
+    const cut = bound(layout, [...base, ...data], "y");
     return { data: [...base, ...data], layout, thinned, cut, empty: !data.length };
+  }
+
+  // Names are long: they stand at the side, one below the other, and scores run to the right.
+  function named(look, metric, names, base, data, thinned) {
+    const layout = frame(look, metric, "");
+    layout.xaxis.showgrid = true;
+    Object.assign(layout.yaxis, { showgrid: false, range: [names.length - 0.5, -0.5], tickvals: names.map((_, i) => i), ticktext: names.map(wrapped) });
+    layout.margin.r = 16;
+    const cut = bound(layout, [...base, ...data], "x");
+    return { data: [...base, ...data], layout, thinned, cut, rows: names.length, empty: !data.length };
+  }
+
+  // In lines of about twenty letters, three at most.
+  function wrapped(name) {
+    const lines = [""];
+    for (const word of String(name).split(" ").flatMap((w) => w.match(/.{1,24}/gu) || [])) {
+      const last = lines[lines.length - 1];
+      if (last && last.length + word.length > 22) lines.push(word);
+      else lines[lines.length - 1] = last ? `${last} ${word}` : word;
+    }
+    return lines.slice(0, 3).map(plain).join("<br>") + (lines.length > 3 ? " …" : "");
+  }
+
+  // The trials without any other task, which the others are to be compared with.
+  function direct(study, figure, task, choice, metric, look, names) {
+    return figure.lines.flatMap((line) => line.indexes).map((i) => study.points[i])
+      .filter((p) => p.t === task.name && p.x === "direct").flatMap((point) => {
+        const found = statistics(point, metric, choice);
+        return found ? [{ type: "scatter", mode: "lines", x: [found.mean, found.mean], y: [-0.5, names.length - 0.5], hoverinfo: "skip",
+          line: { color: look.soft, dash: "dot", width: 1.2 } }] : [];
+      });
+  }
+
+  // The mean over all permutations.
+  function overall(trace) {
+    const mean = trace.y.reduce((sum, y) => sum + y, 0) / trace.y.length;
+    return { type: "scatter", mode: "lines", x: [Math.min(...trace.x) - 0.4, Math.max(...trace.x) + 0.4], y: [mean, mean], hoverinfo: "text",
+      hovertext: `mean of ${trace.y.length} permutations: ${number(mean)}`, line: { color: trace.marker.color, width: 1.5 } };
   }
 
   // Blocks are named by their layers: 1–3, 2–4, …
@@ -169,32 +219,34 @@ palimpsest.figures = (() => {
     const sizes = unique(points.map((p) => p.block));
     const firsts = unique(points.map((p) => p.x)).sort((a, b) => a - b);
     if (sizes.length !== 1 || firsts.length > 16) return { title: { text: "First layer of the block", font: { size: 13 }, standoff: 8 } };
-    return { tickvals: firsts, ticktext: firsts.map((f) => (sizes[0] === 1 ? `${f}` : `${f}–${f + sizes[0] - 1}`)) };
+    return { tickvals: firsts, ticktext: firsts.map((f) => (sizes[0] === 1 ? `${f}` : `${f}–${f + sizes[0] - 1}`)),
+      tickangle: sizes[0] > 1 && firsts.length > 5 ? -45 : 0, ticklabeloverflow: "allow" };
   }
 
   // Intervals of two or three trials can be huge: the means decide the frame, and bars may run out of it.
-  function bound(layout, data) {
-    const means = data.flatMap((d) => d.y);
+  function bound(layout, data, along) {
+    const bars = `error_${along}`;
+    const means = data.flatMap((d) => d[along]);
     if (!means.length) return false;
     const [low, high] = [Math.min(...means), Math.max(...means)];
     const room = Math.max(high - low, 0.02) * 0.6;
-    const bars = data.filter((d) => d.error_y);
-    const ends = [Math.min(low, ...bars.flatMap((d) => d.y.map((y, i) => y - d.error_y.arrayminus[i]))),
-      Math.max(high, ...bars.flatMap((d) => d.y.map((y, i) => y + d.error_y.array[i])))];
+    const barred = data.filter((d) => d[bars]);
+    const ends = [Math.min(low, ...barred.flatMap((d) => d[along].map((v, i) => v - d[bars].arrayminus[i]))),
+      Math.max(high, ...barred.flatMap((d) => d[along].map((v, i) => v + d[bars].array[i])))];
     const cut = ends[0] < low - room || ends[1] > high + room;
     const range = [Math.max(ends[0], low - room), Math.min(ends[1], high + room)];
     const edge = 0.06 * (range[1] - range[0] || 0.1);
-    layout.yaxis.range = [range[0] - edge, range[1] + edge];
+    layout[`${along}axis`].range = [range[0] - edge, range[1] + edge];
     return cut;
   }
 
   // Every trial by itself, a little to the side so that equal scores can be told apart.
-  function singles(study, figure, raw, line, aside) {
+  function singles(study, names, raw, line, aside) {
+    const places = raw.map(([i, j]) => (names.length ? names.indexOf(study.points[i].x) : study.points[i].x + aside) +
+      0.3 * ((study.points[i].n[j] * 0.618) % 1 - 0.5));
+    const values = raw.map((r) => r[2]);
     return {
-      type: "scatter", mode: "markers", hoverinfo: "text",
-      x: raw.map(([i, j]) => figure.names ? plain(study.points[i].x)
-        : study.points[i].x + aside + 0.3 * ((study.points[i].n[j] * 0.618) % 1 - 0.5)),
-      y: raw.map((r) => r[2]),
+      type: "scatter", mode: "markers", hoverinfo: "text", x: names.length ? values : places, y: names.length ? places : values,
       hovertext: raw.map(([i, j, v]) => `${plain(study.points[i].name)}, trial ${study.points[i].n[j]}: ${number(v)}`),
       customdata: raw.map((r) => r[0]),
       marker: { color: line.color, size: 4.5, opacity: 0.45, line: { width: 0 } },
@@ -216,26 +268,51 @@ palimpsest.figures = (() => {
     });
   }
 
-  function heads(study, figure, task, choice, look) {
+  // The intact encoder at the same size under the same protocol, if the study has it.
+  function intact(study, point) {
+    return study.points.find((p) => p.k === "incremental" && p.x === study.depth && p.t === point.t && p.s === point.s && p.p === point.p);
+  }
+
+  // The mean over pairs of trials with the same seeds.
+  function difference(point, base, metric) {
+    const [own, other] = [point.v[metric] || [], base.v[metric] || []];
+    const pairs = point.n.map((n, j) => [own[j], other[base.n.indexOf(n)]]).filter(([a, b]) => Number.isFinite(a) && Number.isFinite(b));
+    return pairs.length ? { n: pairs.length, mean: pairs.reduce((sum, [a, b]) => sum + a - b, 0) / pairs.length } : null;
+  }
+
+  const signed = (v) => (v < 0 ? "−" : "+") + Math.abs(v).toFixed(3);
+
+  function heads(study, figure, task, choice, look, dark) {
     const metric = metricOf(study, task.name, choice);
     const line = figure.lines[figure.lines.length - 1]; // the largest size
     const points = (line ? line.indexes : []).filter((i) => study.points[i].t === task.name);
+    const compared = points.some((i) => intact(study, study.points[i]));
     const layers = unique(points.map((i) => study.points[i].layer)).sort((a, b) => a - b);
     const columns = unique(points.map((i) => study.points[i].head)).sort((a, b) => a - b);
     const blank = () => layers.map(() => columns.map(() => null));
-    const [z, text, custom] = [blank(), blank(), blank()];
+    const [z, text, hovertext, custom] = [blank(), blank(), blank(), blank()];
     points.forEach((i) => {
       const point = study.points[i];
       const found = statistics(point, metric, choice);
+      const base = compared && intact(study, point);
+      const against = base && found && difference(point, base, metric);
       const [r, c] = [layers.indexOf(point.layer), columns.indexOf(point.head)];
-      z[r][c] = found && found.mean;
-      text[r][c] = found ? hover(study, point, found, metric) : plain(point.name) + ": nothing finished";
+      z[r][c] = compared ? (against ? against.mean : null) : found && found.mean;
+      text[r][c] = against ? signed(against.mean) : "";
+      hovertext[r][c] = found ? hover(study, point, found, metric) + (against ? `<br>difference to intact ${signed(against.mean)}, ${against.n} pairs` : "")
+        : plain(point.name) + ": nothing finished";
       custom[r][c] = i;
     });
     const layout = frame(look, "Head", "Layer");
     layout.xaxis.type = layout.yaxis.type = "category";
-    const data = [{ type: "heatmap", z, x: columns.map(String), y: layers.map(String), text, customdata: custom, hoverinfo: "text",
-      colorscale: "Cividis", xgap: 1, ygap: 1, colorbar: { thickness: 10, outlinewidth: 0, tickfont: { color: look.soft } } }];
+    layout.yaxis.autorange = "reversed";
+    const reach = Math.max(...z.flat().filter(Number.isFinite).map(Math.abs), 1e-6);
+    const middle = dark ? "#2b3037" : "#f4f2ec";
+    const colours = compared ? { colorscale: [[0, dark ? "#ff8a3d" : "#b35806"], [0.5, middle], [1, dark ? "#6fb1f0" : "#1f5fa8"]], zmin: -reach, zmax: reach }
+      : { colorscale: "Cividis" };
+    const data = [{ type: "heatmap", z, x: columns.map(String), y: layers.map(String), text, hovertext, customdata: custom, hoverinfo: "text", ...colours,
+      texttemplate: columns.length <= 6 ? "%{text}" : "", textfont: { size: 11 },
+      xgap: 1, ygap: 1, colorbar: { thickness: 10, outlinewidth: 0, tickfont: { color: look.soft } } }];
     return { data, layout, thinned: 0, empty: !z.flat().some((v) => v !== null) };
   }
 
@@ -278,5 +355,5 @@ palimpsest.figures = (() => {
     };
   }
 
-  return { build, panel, epochs, curves, statistics, metricOf, metricLabel, number, unique, chosen };
+  return { build, panel, epochs, curves, intact, statistics, metricOf, metricLabel, number, unique, chosen };
 })();

@@ -72,7 +72,8 @@ palimpsest.page = (() => {
   // Tables --------------------------------------------------------------------------------------------------------
   function tableOf(columns, rows, { right = [], tall = false, label = "" } = {}) {
     const aligned = (name) => (right.includes(name) ? { class: "right" } : {});
-    const body = h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((cell, i) => h("td", aligned(columns[i]), cell)))));
+    const short = columns.map((name, i) => !right.includes(name) && rows.every((row) => typeof row[i] === "string" && row[i].length <= 18));
+    const body = h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((cell, i) => h("td", short[i] ? { class: "short" } : aligned(columns[i]), cell)))));
     const head = h("thead", {}, h("tr", {}, ...columns.map((c) => h("th", { scope: "col", ...aligned(c) }, c))));
     return h("div", { class: `scroll${tall ? " tall" : ""}`, tabindex: "0", role: "region", "aria-label": label || columns.join(", ") },
       h("table", {}, head, body));
@@ -148,6 +149,7 @@ palimpsest.page = (() => {
       const rest = [p.s, p.l, manyProtocols ? p.p : ""].filter(Boolean).join(", ");
       const name = `${labels.task.get(p.t)}, ${rest}`;
       const strip = h("div", { class: `cells${indexes.length > 60 ? " dense" : ""}` });
+      strip.style.flexBasis = `${54 * indexes.length}px`;
       indexes.forEach((i) => {
         const cell = h("div", { class: "cell", role: "img", tabindex: "-1", "data-row": name, "data-point": i }, h("i"));
         cells[i] = cell;
@@ -226,7 +228,7 @@ palimpsest.page = (() => {
       chips("Tasks", "tasks", study.tasks.map((t) => ({ value: t.name, label: t.label }))),
       chips("Training examples", "sizes", study.sizes.map((s) => ({ value: s.name, label: s.name }))),
       chips("Protocols", "protocols", study.protocols.map((p) => ({ value: p.name, label: p.name, title: p.summary }))),
-      chips("Experiments", "experiments", study.experiments.map((e) => ({ value: e, label: e }))),
+      study.points.every((p) => p.e === p.p) ? null : chips("Experiments", "experiments", study.experiments.map((e) => ({ value: e, label: e }))),
       select("Metric", "metric", [["own", "each task’s own"], ...study.metrics.map((m) => [m.name, m.label])]),
       select("Bars", "interval", [["t", "95 % t interval"], ["bootstrap", "95 % bootstrap interval"], ["none", "none"]]),
       h("fieldset", { id: "choose-raw" }, h("legend", {}, "Single trials"), h("label", { class: "chip" }, h("input", { type: "checkbox",
@@ -249,14 +251,18 @@ palimpsest.page = (() => {
     const built = figures.build(study, choice, dark);
     const blocks = built.filter((f) => f.tasks.length).map((figure) => {
       const panels = figure.tasks.map((task) => place(old, `${figure.key} ${task.name}`, task.label,
-        () => figures.panel(study, figures.build(study, choice, dark).find((f) => f.key === figure.key), task, choice, looks)));
+        () => figures.panel(study, figures.build(study, choice, dark).find((f) => f.key === figure.key), task, choice, looks, dark)));
       return h("div", { class: "figure", "data-figure": figure.key }, h("h3", {}, figure.title),
-        figure.key === "heads" ? h("p", { class: "note" }, `${figure.lines[figure.lines.length - 1].label}; the colour is the score without the head`) : key(figure, looks),
+        figure.key === "heads" ? h("p", { class: "note" }, headsNote(figure.lines[figure.lines.length - 1])) : key(figure, looks),
         h("div", { class: `panels${panels.length === 1 ? " one" : ""}` }, ...panels));
     });
     fill($("plots"), ...blocks, ...epochFigures(old, looks, dark));
     if (!blocks.length) fill($("plots"), h("p", { class: "note" }, "Nothing is chosen."));
     drawn.forEach((d) => watcher.observe(d.plot));
+  }
+  function headsNote(line) {
+    const compared = line.indexes.some((i) => figures.intact(study, study.points[i]));
+    return `${line.label}; ${compared ? "the difference to the intact encoder, over pairs of trials with the same seeds" : "the colour is the score without the head"}`;
   }
   function place(old, key, title, make) {
     const kept = old.get(key);
@@ -289,6 +295,7 @@ palimpsest.page = (() => {
     panel.note.textContent = made.empty ? "Nothing is finished here yet." : notes.filter(Boolean).join(" ");
     panel.plot.classList.toggle("empty", made.empty);
     panel.made = made;
+    panel.plot.style.height = made.rows ? `${70 + 34 * Math.max(made.rows, 3)}px` : "";
     if (made.empty) return;
     Plotly.react(panel.plot, made.data, made.layout, CONFIG);
     if (!panel.clicks) panel.clicks = panel.plot.on("plotly_click", (e) => { const i = e.points[0].customdata; if (typeof i === "number") showPoint(i); });
@@ -310,18 +317,23 @@ palimpsest.page = (() => {
     const dashes = { solid: "", dash: "7 4", dot: "2 3", dashdot: "7 3 2 3", longdash: "10 4" };
     const shapes = { circle: "M12 4a4 4 0 1 0 .01 0", square: "M8.5 4.5h7v7h-7z", diamond: "M12 3l5 5-5 5-5-5z", "triangle-up": "M12 3l5 9H7z",
       "triangle-down": "M12 13l5-9H7z", cross: "M10.5 3h3v3.5H17v3h-3.5V13h-3V9.500H7v-3h3.5z", x: "M8 3l4 3.500L16 3l1.500 1.500L14 8l3.500 3.500L16 13l-4-3.500L8 13l-1.500-1.500L10 8 6.500 4.500z" };
+    const line = (colour, dash, width) => {
+      const picture = svg("svg", { width: 24, height: 16, viewBox: "0 0 24 16", "aria-hidden": "true" });
+      picture.append(svg("line", { x1: 0, x2: 24, y1: 8, y2: 8, stroke: colour, "stroke-width": width, "stroke-dasharray": dash }));
+      return picture;
+    };
     const entries = figure.lines.slice(0, 24).map((line) => {
       const picture = svg("svg", { width: 24, height: 16, viewBox: "0 0 24 16", "aria-hidden": "true" });
       if (!figure.apart && !figure.names) picture.append(svg("line", { x1: 0, x2: 24, y1: 8, y2: 8, stroke: line.color, "stroke-width": 2, "stroke-dasharray": dashes[line.dash] }));
       picture.append(svg("path", { d: shapes[line.symbol], fill: line.color }));
       return h("span", { class: "entry" }, picture, line.label);
     });
+    const also = (name, ...looks) => entries.push(h("span", { class: "entry" }, line(...looks), name));
+    if (figure.apart && figure.lines.length === 1) also("mean of the permutations", figure.lines[0].color, "", 1.5);
+    if (figure.direct) also("direct", looks.soft, "2 3", 1.2);
     if (figure.baselines && study.points.some((p) => p.k === "incremental")) {
-      for (const [name, dash] of [["full model", "7 4"], ["embeddings only", "2 3"]]) {
-        const picture = svg("svg", { width: 24, height: 16, viewBox: "0 0 24 16", "aria-hidden": "true" });
-        picture.append(svg("line", { x1: 0, x2: 24, y1: 8, y2: 8, stroke: looks.soft, "stroke-width": 1.5, "stroke-dasharray": dash }));
-        entries.push(h("span", { class: "entry" }, picture, name));
-      }
+      also("full model", looks.soft, "7 4", 1.5);
+      also("embeddings only", looks.soft, "2 3", 1.5);
     }
     return h("div", { class: "key" }, ...entries);
   }
@@ -432,7 +444,7 @@ palimpsest.page = (() => {
       ...tables.map(oneTable).flat());
   }
   function renderSchematic() {
-    $("interventions").hidden = !study.schematic.length;
+    $("interventions").hidden = !study.schematic.some((panel) => panel.rows.some((row) => row.layers.some((l, x) => !l || l[0] !== x + 1 || l[1] || l[2].length)));
     $("removed").hidden = !study.schematic.some((panel) => panel.rows.some((r) => r.layers.includes(null)));
     fill($("schematic"), h("div", { class: "boxes" }, ...study.schematic.map((panel) => {
       const left = 8 + 6.2 * Math.max(...panel.rows.map((r) => Math.min(r.name.length, 34)));
