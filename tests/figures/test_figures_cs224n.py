@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from palimpsest.analysis.table import cka_table, curves_table, drift_table
 from palimpsest.errors import PalimpsestError
@@ -63,6 +64,60 @@ def test_the_incremental_figure_counts_as_each_report_does(tables: Any, axis: st
     assert list(drawn_line.get_xdata()) == places
     expected = [0.5, 0.56, 0.62]
     np.testing.assert_allclose(drawn_line.get_ydata(), expected[::-1] if axis == "reinitialized" else expected)
+
+
+@pytest.fixture
+def equal(tables: Any) -> Any:
+    """Two tasks that have about as many examples at different fractions, as in Singh and Giovanardi's Figure 1."""
+    parts = [
+        {"kind": "incremental", "label": "equal size", "tasks": [task], "sizes": [size], "preserved": [0, 6, 12]}
+        for task, size in (("sst2", "1%"), ("qnli", "0.6%"))
+    ]
+    made = tables({"tasks": ["sst2", "qnli"], "experiments": parts})
+    set_scores(made, lambda at: at["preserved"] / 12 * (0.8 if at["task"] == "sst2" else 0.6))
+    for id, held in made.store.held.items():
+        outcome = replace(held.outcome, train_examples=673 if held.trial.task == "sst2" else 628)
+        made.store.held[id] = Record(held.trial, outcome, held.provenance)
+    return made
+
+
+def test_tasks_of_equal_size_share_a_panel(equal: Any) -> None:
+    figure = drawn(equal, "overlay", experiment="equal size", axis="reinitialized")
+    [ax] = figure.axes
+    assert [t.get_text() for t in figure.legends[0].get_texts()] == [
+        "SST-2, 1% (673 examples)",
+        "QNLI, 0.6% (628 examples)",
+    ]
+    first, second = line(figure, 0, 0), line(figure, 0, 1)
+    np.testing.assert_allclose(first.get_ydata(), [0.8, 0.4, 0])
+    np.testing.assert_allclose(second.get_ydata(), [0.6, 0.3, 0])
+    assert first.get_color() != second.get_color()
+    apart = np.asarray(second.get_xdata()) - np.asarray(first.get_xdata())
+    assert ((apart > 0) & (apart < 0.5)).all()  # beside each other, and nearer to their own tick than to the next
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("Layers re-initialised", "Accuracy")
+
+
+def test_sizes_of_a_task_differ_by_stroke(tables: Any) -> None:
+    experiment = {"kind": "incremental", "preserved": [0, 12], "sizes": [500, "all"]}
+    made = tables({"tasks": ["sst2", "cola"], "experiments": [experiment]})
+    figure = drawn(made, "overlay")
+    lines = [line(figure, 0, n) for n in range(4)]
+    assert [found.get_linestyle() for found in lines] == ["-", "--", "-", "--"]
+    assert len({found.get_color() for found in lines}) == 2
+    assert figure.axes[0].get_ylabel() == "Accuracy or MCC"
+    assert figure.legends[0].get_texts()[0].get_text() == "SST-2, 500 examples"
+
+
+@pytest.mark.parametrize("kind", ["overlay", "incremental"])
+def test_a_title_makes_way_for_the_legend(equal: Any, kind: str) -> None:
+    figure = figure_of(equal.table, Drawing(kind=kind, title="A title", options={"experiment": "equal size"}))
+    FigureCanvasAgg(figure).draw()
+    title = figure._suptitle.get_window_extent()
+    legend = figure.legends[0].get_window_extent()
+    panels = [ax.get_tightbbox() for ax in figure.axes]
+    assert title.y1 <= figure.bbox.y1
+    assert title.y0 > legend.y1
+    assert legend.y0 > max(panel.y1 for panel in panels)
 
 
 def test_probing_by_removing_layers_is_probing_from_the_top(tables: Any) -> None:

@@ -16,12 +16,14 @@ from matplotlib.figure import Figure
 from pydantic import ConfigDict, ValidationError, validate_call
 
 from palimpsest.errors import PalimpsestError, SpecError, StoreError, UnknownName
-from palimpsest.figures.style import STYLE, literal
+from palimpsest.figures import style
+from palimpsest.figures.style import STYLE
 from palimpsest.figures.text_table import TextTable
 from palimpsest.specs.study import Drawing, Study
 
 FIGURES = {
     "incremental": "incremental:incremental",
+    "overlay": "overlay:overlay",
     "localized": "localized:localized",
     "single": "localized:single",
     "permutation": "permutation:permutation",
@@ -69,7 +71,7 @@ def figure_of(table: pd.DataFrame, drawing: Drawing, **material: Material) -> Fi
     figure = _make("figure", FIGURES, drawing, {"table": table, **material})
     if drawing.title:
         with mpl.rc_context(STYLE):
-            figure.suptitle(literal(drawing.title), fontsize=11)
+            style.title(figure, drawing.title)
     assert isinstance(figure, Figure)
     return figure
 

@@ -52,6 +52,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P")
 GREY = "#777777"
 
 PANEL = (2.9, 2.5)  # inches
+_TITLE = 0.3  # inches
 
 
 def house_style(draw: Callable[P, Figure]) -> Callable[P, Figure]:
@@ -137,6 +138,19 @@ def lines_by_size(
     shown = [size for size in sizes if size in handles]
     legend(figure, [handles[size] for size in shown], shown, title="Training examples")
     return figure, dict(zip(tasks, axes, strict=True))
+
+
+def title(figure: Figure, text: str) -> None:
+    """A line above everything; the figure grows by it, because legends above the panels do not make way for titles."""
+    height = figure.get_figheight() + _TITLE
+    figure.set_figheight(height)
+    engine = figure.get_layout_engine()
+    assert isinstance(engine, ConstrainedLayoutEngine)
+    engine.set(rect=(0.0, 0.0, 1.0, 1.0 - _TITLE / height))
+    for below in figure.legends:
+        below.borderaxespad += 72 * _TITLE / below.prop.get_size_in_points()  # it is counted in letters
+    above = figure.suptitle(literal(text), fontsize=11, y=1.0 - 0.4 * _TITLE / height, va="center")
+    above.set_in_layout(False)
 
 
 def footnote(figure: Figure, *parts: str) -> None:
