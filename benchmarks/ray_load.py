@@ -40,7 +40,7 @@ experiments: [{{kind: incremental, preserved: [0], sizes: [16], trials: {trials}
 _EVERY = 5.0  # seconds
 
 
-def prepare(folder: Path, trials: int) -> Path:
+def prepare(folder: Path, trials: int, hidden: int = 16) -> Path:
     """A study with a tiny encoder and a task of a few sentences."""
     import torch
     from transformers import BertConfig, BertModel
@@ -50,7 +50,7 @@ def prepare(folder: Path, trials: int) -> Path:
     tokenizer = load_encoder("pocket").tokenizer
     torch.manual_seed(0)
     config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32
+        vocab_size=len(tokenizer), hidden_size=hidden, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32
     )
     BertModel(config).save_pretrained(folder / "encoder")
     tokenizer.save_pretrained(folder / "encoder")
