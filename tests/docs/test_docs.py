@@ -17,6 +17,7 @@ import yaml
 from palimpsest.cli import app
 from palimpsest.figures.registry import check
 from palimpsest.specs.expansion import EncoderIdentity, TaskIdentity, expand
+from palimpsest.specs.protocol import PROTOCOLS
 from palimpsest.specs.settings import parse_settings
 from palimpsest.specs.study import Study
 from palimpsest.studies import load
@@ -86,6 +87,11 @@ def test_every_experiment_has_a_section_and_a_page() -> None:
     for kind in kinds:
         shown = studies(ROOT / f"docs/experiments/{kind}.md")
         assert kind in {getattr(e, "kind") for study in shown for e in study.experiments}  # noqa: B009
+
+
+def test_every_protocol_is_described() -> None:
+    page = (ROOT / "docs/protocols.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `([a-z0-9-]+)` \|", page, re.M)) == set(PROTOCOLS)
 
 
 @every_page
