@@ -67,12 +67,20 @@ def floor(stack: Any, bandwidth: float) -> float:
     and backward each read the working copy once, and backward writes the gradient.
     """
     per_weight = 2 * 3 * 4 + 2 + 2 + 2 * 2 + 2
-    return float(stack.layout.width * per_weight / bandwidth)
+    return float(stack.size * per_weight / bandwidth)
 
 
 @good_kernels
 def ours(
-    shape: str, length: int, trials: int, device: str, compiled: bool, count: int, per_block: int, profile: bool = False
+    shape: str,
+    length: int,
+    trials: int,
+    device: str,
+    compiled: bool,
+    count: int,
+    per_block: int,
+    profile: bool = False,
+    overlapped: bool = True,
 ) -> dict[str, Any]:
     from palimpsest.training.stacked import HostStepper, Stack, assemble
 
@@ -95,7 +103,7 @@ def ours(
     if device == "cuda":
         from palimpsest.training.graphs import GraphStepper
 
-        stepper: Any = GraphStepper(stack, compiled=compiled)
+        stepper: Any = GraphStepper(stack, compiled=compiled, overlapped=overlapped)
     else:
         stepper = HostStepper(stack)
     synchronise(device)
@@ -121,8 +129,8 @@ def ours(
     done = next(number)
     assert np.isfinite(losses[:, :done]).all(), "a loss is not finite"
     result = {"ms per trial-step": 1e3 * seconds / trials, "set-up s": first - begin, "trials": trials,
-              "compiled": compiled, "of which stacking s": stacked - begin, "surgery s": loaded - stacked,
-              "first step s": first - loaded}  # fmt: skip
+              "compiled": compiled, "overlapped": overlapped, "of which stacking s": stacked - begin,
+              "surgery s": loaded - stacked, "first step s": first - loaded}  # fmt: skip
     if device == "cuda":
         result["peak GiB"] = torch.cuda.max_memory_allocated() / 2**30
         result["floor ms"] = 1e3 * floor(stack, copy_bandwidth())
@@ -187,6 +195,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, nargs="+", default=[16])
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--not-compiled", action="store_true", help="also measure without torch.compile")
+    parser.add_argument("--not-overlapped", action="store_true", help="also measure with Adam after all gradients")
     parser.add_argument("--no-trainer", action="store_true")
     parser.add_argument("--profile", action="store_true", help="also print the kernels that take longest")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="on a CPU")
@@ -213,8 +222,11 @@ def main() -> None:
         result = on_cores(args.shape, args.length, trials, args.processes, args.blocks, args.steps)
         compare(report, result)
     for trials in args.trials if device == "cuda" else []:
-        for compiled in [True, False] if args.not_compiled else [True]:
-            result = ours(args.shape, args.length, trials, device, compiled, args.blocks, args.steps, args.profile)
+        variants = [(True, False)] * args.not_overlapped + [(True, True)] + [(False, True)] * args.not_compiled
+        for compiled, overlapped in variants:
+            result = ours(
+                args.shape, args.length, trials, device, compiled, args.blocks, args.steps, args.profile, overlapped
+            )
             compare(report, result)
     if args.out:
         args.out.write_text(json.dumps(report, indent=2) + "\n")

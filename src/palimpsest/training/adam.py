@@ -1,80 +1,62 @@
-"""Adam and AdamW over the flat weights of stacked trials, as torch.optim computes them, one pass over memory."""
+"""Adam and AdamW over the weights of stacked trials, as torch.optim computes them, one pass over memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from palimpsest.specs.protocol import Protocol as TrainingProtocol
-from palimpsest.training.layout import Layout
-
-
-class StackedAdam(Protocol):
-    """Moves the weights of all trials by one step, along `gradients` [T, width]."""
-
-    gradients: torch.Tensor
-
-    def step(self, number: int) -> None: ...
+from palimpsest.specs.protocol import Protocol
 
 
 class HostAdam:
-    """On a CPU: torch's own fused optimiser on every trial's row; layers with a rate of their own are groups."""
+    """On a CPU: torch's own fused optimiser for each trial, on its part of all weights."""
 
     def __init__(
         self,
-        weights: torch.Tensor,
-        layout: Layout,
-        protocol: TrainingProtocol,
+        weights: Mapping[str, torch.Tensor],  # [T, …] each
+        layers: Mapping[str, int],  # of these weights
+        protocol: Protocol,
         rates: npt.NDArray[np.float64],
         layer_rates: Sequence[dict[int, float]],
         clips: Sequence[float | None],
         lengths: Sequence[int],
     ) -> None:
-        self.gradients = torch.zeros_like(weights)
         self._rates, self._clips, self._lengths = rates, clips, lengths
         make: Any = torch.optim.Adam if protocol.optimizer == "adam" else torch.optim.AdamW
+        self._parts: list[dict[str, torch.nn.Parameter]] = []
         self._optimizers: list[torch.optim.Optimizer] = []
-        for t in range(len(weights)):
-            groups = []
-            for factor, begin, end in _stretches(layout, layer_rates[t]):
-                part = torch.nn.Parameter(weights[t, begin:end])
-                part.grad = self.gradients[t, begin:end]
-                groups.append({"params": [part], "factor": factor})
+        for t in range(len(lengths)):
+            parts = {name: torch.nn.Parameter(weight[t]) for name, weight in weights.items()}
+            groups: dict[float, list[torch.nn.Parameter]] = {}
+            for name, part in parts.items():
+                groups.setdefault(layer_rates[t].get(layers[name], 1.0), []).append(part)
+            self._parts.append(parts)
             self._optimizers.append(
-                make(groups, betas=(protocol.beta1, protocol.beta2), eps=protocol.epsilon,
+                make([{"params": own, "factor": factor} for factor, own in groups.items()],
+                     betas=(protocol.beta1, protocol.beta2), eps=protocol.epsilon,
                      weight_decay=protocol.weight_decay, fused=True)
             )  # fmt: skip
 
-    def step(self, number: int) -> None:
-        for t, optimizer in enumerate(self._optimizers):
+    def step(self, number: int, gradients: Mapping[str, torch.Tensor]) -> None:
+        """Move the weights of all trials that have a step with this number, counted from 0."""
+        for t, (parts, optimizer) in enumerate(zip(self._parts, self._optimizers, strict=True)):
             if number >= self._lengths[t]:
                 continue
+            for name, part in parts.items():
+                part.grad = gradients[name][t].contiguous()
             clip = self._clips[t]
             if clip is not None:
-                norm = self.gradients[t].norm()
-                self.gradients[t].mul_((clip / (norm + 1e-6)).clamp(max=1.0))
+                torch.nn.utils.clip_grad_norm_(parts.values(), clip)
             for group in optimizer.param_groups:
                 group["lr"] = self._rates[t, number] * group["factor"]
             optimizer.step()
 
 
-def _stretches(layout: Layout, rates: dict[int, float]) -> list[tuple[float, int, int]]:
-    """(factor, begin, end), neighbours with the same factor joined."""
-    joined: list[tuple[float, int, int]] = []
-    for layer, begin, end in layout.stretches():
-        factor = rates.get(layer, 1.0)
-        if joined and joined[-1][0] == factor:
-            joined[-1] = (factor, joined[-1][1], end)
-        else:
-            joined.append((factor, begin, end))
-    return joined
-
-
-def device_update(protocol: TrainingProtocol) -> Callable[..., None]:
+def device_update(protocol: Protocol) -> Callable[..., None]:
     """One Adam step of one weight of all trials on a GPU; compiled, it is a single kernel per shape of weight.
 
     ``update(weight, first, second, work, gradient, active, rate, scale, count)`` with the fp32 weight and moments and

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -19,19 +19,28 @@ from palimpsest.training.stacked import Stack, Stepper, assemble, folded_gradien
 
 _LENGTHS = (16, 32, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512)  # few of them mean few programs
 _PLACES = 8  # so do few sizes of packs
-_SAVED = 1.6e-3 / 86e6  # seconds that compiling saves per trial-step and weight
-_COMPILING = 40.0  # seconds that compiling takes, for each length
+_COMPILED_LENGTHS = (32, 64, 128, 256, 384, 512)  # fewer still: they take time to make
+_SAVED = 2.6e-10  # seconds that compiling saves per step, trial, token, layer and hidden unit (measured on an H200)
+_COMPILING = 25.0  # seconds that compiling takes, for each length
 
 
 class GraphStepper(Stepper):
     """All that a step needs lies on the device: it finds its examples, rates and dropout keys by a step counter."""
 
     def __init__(
-        self, stack: Stack, precision: torch.dtype = torch.bfloat16, compiled: bool | None = None, ahead: int = 0
+        self,
+        stack: Stack,
+        precision: torch.dtype = torch.bfloat16,
+        compiled: bool | None = None,
+        overlapped: bool = True,
+        ahead: int = 0,
     ) -> None:
-        """Compiled or not, or where it pays; `ahead` are the trial-steps that will run the same programs later."""
+        """Compiled or not, or where it pays; `ahead` are the trial-steps that will run the same programs later.
+
+        Overlapped: each layer's weights are moved while the gradients of the layers below are computed.
+        """
         pack, device = stack.pack, stack.device
-        trials, width = stack.weights.shape
+        trials = pack.places
         protocol = pack.trials[0].protocol
         self.stack = stack
         self._rows = torch.as_tensor(pack.rows, device=device)
@@ -42,34 +51,30 @@ class GraphStepper(Stepper):
         self._step = torch.zeros(1, dtype=torch.long, device=device)
         self._losses = torch.full((trials, pack.steps), float("nan"), device=device)
 
-        self._work = torch.zeros(trials, width, dtype=precision, device=device)
-        # Two buffers, not halves of one: a program that writes to aliases is compiled anew for every offset.
-        first, second = (torch.zeros(trials, width, device=device) for _ in range(2))
+        self._work = {n: torch.zeros_like(w, dtype=precision).requires_grad_() for n, w in stack.weights.items()}
         self._slots = {
-            name: (weight, *others)
-            for (name, weight), *others in zip(
-                stack.layout.views(stack.weights).items(),
-                *(stack.layout.views(flat).values() for flat in (first, second, self._work)),
-                strict=True,
-            )
+            name: (weight, torch.zeros_like(weight), torch.zeros_like(weight), self._work[name].detach())
+            for name, weight in stack.weights.items()
         }
-        self._weights_of = {n: view.requires_grad_() for n, view in stack.layout.views(self._work).items()}
 
         depth = pack.trials[0].encoder.anatomy.depth
         idle = trials - len(pack.trials)
-        own: list[dict[int, float]] = [p.layer_rates() for p in pack.trials] + idle * [{}]
+        own = [p.layer_rates() for p in pack.trials] + [dict[int, float]() for _ in range(idle)]
         self._factors = torch.tensor([[r.get(i, 1.0) for r in own] for i in range(depth + 1)], device=device)
         clips = [p.protocol.clip for p in pack.trials] + idle * [None]
         self._clipped = any(c is not None for c in clips)
         self._clip = torch.tensor([c if c is not None else float("inf") for c in clips], device=device)
         self._update = _update(_adam_fields(protocol))
+        self._overlapped = overlapped and not self._clipped  # clipping needs all gradients first
+        self._beside: Any = torch.cuda.Stream() if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
         self._lengths = self._needed()
         self.compiled = self._worth_compiling(compiled, ahead)
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
         self._pool: Any = None  # graphs of different lengths never run at once: they share their memory
         stack.load()
-        self._work.copy_(stack.weights)
+        for weight, _, _, work in self._slots.values():
+            work.copy_(weight)
         stack.network.train()
 
     def _batch(self, length: int) -> tuple[Batch, torch.Tensor]:
@@ -77,33 +82,67 @@ class GraphStepper(Stepper):
         keys = self._keys.index_select(1, self._step)[:, 0]
         return self.stack.renumber(self.stack.training.take(rows, length)), keys
 
-    def _differentiate(self, length: int) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    def _turn(self, length: int, active: torch.Tensor, overlapped: bool) -> torch.Tensor:
+        """Gradients of all trials, and the weights of the active ones moved; returns the losses [T]."""
         batch, keys = self._batch(length)
         compute = folded_gradients if length in self.compiled else gradients
-        return compute(self.stack.network, self._weights_of, batch, keys)
+        move = self._mover(active)
+        hooks = []
+        if overlapped:
+            aside = partial(self._aside, move)
+            hooks = [w.register_hook(partial(aside, name)) for name, w in self._work.items()]  # type: ignore[no-untyped-call]
+        try:
+            found, losses = compute(self.stack.network, self._work, batch, keys)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        if overlapped:
+            if self._beside is not None:
+                torch.cuda.current_stream().wait_stream(self._beside)
+        else:
+            scale = self._scale(found)
+            for name, gradient in found.items():
+                move(name, gradient, scale)
+        return losses
 
-    def _move(self, found: dict[str, torch.Tensor], active: torch.Tensor) -> None:
-        """Adam, weight by weight: each is one pass over memory, straight from the gradient."""
-        rate = self._rates.index_select(1, self._step)[:, 0]
-        rates = rate * self._factors
-        scale = torch.ones_like(rate)
-        if self._clipped:
-            square = sum(g.float().flatten(1).square().sum(1) for g in found.values())
-            scale = (self._clip / (torch.as_tensor(square).sqrt() + 1e-6)).clamp(max=1.0)
+    def _mover(self, active: torch.Tensor) -> Callable[..., None]:
+        """Adam for one weight at this step: one pass over memory, straight from the gradient."""
+        rates = self._rates.index_select(1, self._step)[:, 0] * self._factors
         count = (self._step + 1).float()
-        with torch.no_grad():
-            for name, slot in self._slots.items():
-                layer = self.stack.layout.slots[name].layer
-                self._update(*slot, found[name], active, rates[layer], scale, count)
+        whole = torch.ones_like(rates[0])
+
+        def move(name: str, gradient: torch.Tensor, scale: torch.Tensor = whole) -> None:
+            each = (*self._slots[name], gradient, active, rates[self.stack.layers[name]], scale)
+            for tensor in each:
+                torch._dynamo.maybe_mark_dynamic(tensor, 0)  # packs of all sizes share the program
+            with torch.no_grad():
+                self._update(*each, count)
+
+        return move
+
+    def _aside(self, move: Callable[..., None], name: str, gradient: torch.Tensor) -> None:
+        """Move a weight as soon as its gradient is complete: nothing that is still to be computed reads it."""
+        if self._beside is None:
+            move(name, gradient)
+            return
+        self._beside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._beside):
+            move(name, gradient)
+
+    def _scale(self, found: dict[str, torch.Tensor]) -> torch.Tensor:
+        """The factor [T] by which clipping shortens the gradients."""
+        if not self._clipped:
+            return torch.ones_like(self._clip)
+        square = torch.stack([g.float().flatten(1).square().sum(1) for g in found.values()]).sum(0)
+        return (self._clip / (square.sqrt() + 1e-6)).clamp(max=1.0)
 
     def _capture(self, length: int) -> torch.cuda.CUDAGraph:
         stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
+        nobody = torch.zeros_like(self._active[:, 0])
         with torch.cuda.stream(stream):
-            for _ in range(2):  # compiles and warms up; with no trial active, nothing is changed
-                found, _ = self._differentiate(length)
-                self._move(found, torch.zeros_like(self._active[:, 0]))
-            del found
+            self._turn(length, nobody, False)  # compiles, in this thread
+            self._turn(length, nobody, self._overlapped)  # warms up
         torch.cuda.current_stream().wait_stream(stream)
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
@@ -113,9 +152,8 @@ class GraphStepper(Stepper):
 
     def compute(self, length: int) -> None:
         """One step of all trials, with batches padded to this length: what a graph is captured from."""
-        found, losses = self._differentiate(length)
+        losses = self._turn(length, self._active.index_select(1, self._step)[:, 0], self._overlapped)
         self._losses.index_copy_(1, self._step, losses.float()[:, None])
-        self._move(found, self._active.index_select(1, self._step)[:, 0])
         self._step += 1
 
     def _needed(self) -> npt.NDArray[np.int64]:
@@ -124,21 +162,20 @@ class GraphStepper(Stepper):
         if stack.padding == "max":
             return np.full(pack.steps, stack.limit)
         longest = stack.training.host_lengths[pack.rows].max(axis=(0, 2))
-        lengths = np.append(_LENGTHS, longest.max())
-        needed: npt.NDArray[np.int64] = lengths[np.searchsorted(_LENGTHS, longest)]
-        return np.minimum(needed, stack.training.ids.shape[1])
+        return np.minimum(_up(longest, _LENGTHS), stack.training.ids.shape[1])
 
     def _worth_compiling(self, compiled: bool | None, ahead: int) -> frozenset[int]:
         """The lengths that get a compiled program of their own."""
         if compiled is False or not self.stack.network.parts.foldable:
             return frozenset()
-        lengths, steps = np.unique(self._lengths, return_counts=True)
-        pack = self.stack.pack
+        stack, pack = self.stack, self.stack.pack
+        anatomy = pack.trials[0].body.anatomy
+        lengths, steps = np.unique(_up(self._lengths, _COMPILED_LENGTHS), return_counts=True)
+        saved = lengths * pack.rows.shape[2] * anatomy.hidden * anatomy.depth * _SAVED
         later = 1 + ahead / sum(pack.lengths)
-        worth = [
-            compiled or n * len(pack.trials) * later * self.stack.layout.width * _SAVED > _COMPILING for n in steps
-        ]
-        return frozenset(lengths[worth].tolist())
+        worth = compiled or steps * len(pack.trials) * later * saved > _COMPILING
+        lengths = np.minimum(lengths, stack.training.ids.shape[1])
+        return frozenset(np.extract(worth * np.ones_like(lengths), lengths).tolist())
 
     def length_at(self, step: int) -> int:
         """The padded length of all trials' batches at a step: rather a longer one that is compiled."""
@@ -156,7 +193,13 @@ class GraphStepper(Stepper):
         return self._losses.double().cpu().numpy()
 
     def working(self) -> dict[str, torch.Tensor]:
-        return self._weights_of
+        return self._work
+
+
+def _up(lengths: npt.NDArray[np.int64], allowed: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Each length, or the next longer one that is allowed, if there is one."""
+    above = np.append(allowed, 0)[np.searchsorted(allowed, lengths)]
+    return np.where(above, above, lengths)
 
 
 def _adam_fields(protocol: Protocol) -> Protocol:
@@ -170,7 +213,9 @@ def _adam_fields(protocol: Protocol) -> Protocol:
 @lru_cache(maxsize=16)
 def _update(protocol: Protocol) -> Any:
     torch._dynamo.config.cache_size_limit = 64  # one program per shape of weight
-    return torch.compile(device_update(protocol), dynamic=False, fullgraph=True)
+    # Trying out several kernels would restore the written weights after each try: gigabytes, through the host.
+    fixed: dict[str, Any] = {"triton.autotune_pointwise": False}
+    return torch.compile(device_update(protocol), dynamic=False, fullgraph=True, options=fixed)
 
 
 def roomy(trials: int) -> int:
@@ -183,8 +228,7 @@ def fitting_trials(trials: Sequence[Prepared], data: Data, device: torch.device)
     stack = Stack(assemble(trials[:1], data), device)
     stack.load()
     stack.network.train()
-    flat = stack.weights.to(torch.bfloat16)
-    work = {name: view.requires_grad_() for name, view in stack.layout.views(flat).items()}
+    work = {name: weight.to(torch.bfloat16).requires_grad_() for name, weight in stack.weights.items()}
     lengths = stack.training.host_lengths[stack.pack.rows]
     worst = int(lengths.max(axis=-1).argmax())
     length = min(-(-int(lengths.max()) // 16) * 16, stack.training.ids.shape[1])
@@ -194,7 +238,7 @@ def fitting_trials(trials: Sequence[Prepared], data: Data, device: torch.device)
     before = torch.cuda.memory_allocated()
     gradients(stack.network, work, batch, torch.as_tensor(stack.pack.keys[:, worst], device=device))
     activations = torch.cuda.max_memory_allocated() - before
-    each = activations + stack.layout.width * (3 * 4 + 2 + 2)
+    each = activations + stack.size * (3 * 4 + 2 + 2)
     del stack, work, batch
     torch.cuda.empty_cache()
     free, _ = torch.cuda.mem_get_info()

@@ -20,7 +20,7 @@ from torch.func import functional_call, vmap
 
 from palimpsest.encoders.loading import Encoder
 from palimpsest.specs.protocol import Protocol
-from palimpsest.training.adam import HostAdam, StackedAdam
+from palimpsest.training.adam import HostAdam
 from palimpsest.training.batches import Padded, padded_length
 from palimpsest.training.data import Data
 from palimpsest.training.evaluation import (
@@ -35,11 +35,11 @@ from palimpsest.training.evaluation import (
 )
 from palimpsest.training.kernels import good_kernels
 from palimpsest.training.layers import Fold
-from palimpsest.training.layout import Layout, Vocabulary, lay_out, vocabulary, whole_vocabulary
 from palimpsest.training.measures import conclude
 from palimpsest.training.network import Batch, Kind, Network, batch_loss
 from palimpsest.training.outcome import Outcome
 from palimpsest.training.preparation import Prepared
+from palimpsest.training.vocabulary import Vocabulary, vocabulary, whole_vocabulary
 
 _EVALUATION_TOKENS = {"cpu": 4096, "cuda": 131_072}  # tokens of all trials together in one evaluation batch
 
@@ -98,13 +98,19 @@ class Stack:
         self.vocabulary = self._vocabulary()
         shapes = {name: tuple(p.shape) for name, p in self.network.named_parameters()}
         shapes[self.word] = (len(self.vocabulary.trained), *shapes[self.word][1:])
-        self.layout: Layout = lay_out(shapes, first.encoder.anatomy)
-        self.weights = torch.zeros(pack.places, self.layout.width, device=device)
+        # Each weight is a tensor of its own: what it is compiled into does not depend on how many words others have.
+        self.weights = {name: torch.zeros(pack.places, *shape, device=device) for name, shape in shapes.items()}
+        self.layers = {name: first.encoder.anatomy.layer_of(name.removeprefix("encoder.")) or 0 for name in shapes}
         self._pretrained = {name: w.to(device) for name, w in first.encoder.state.items()}
         if all(p.start is None for p in pack.trials):
             self.frozen_words = self._words(first)[self.vocabulary.frozen]
         else:
             self.frozen_words = torch.stack([self._words(p)[self.vocabulary.frozen] for p in pack.trials])
+
+    @property
+    def size(self) -> int:
+        """How many weights one trial has."""
+        return sum(weight[0].numel() for weight in self.weights.values())
 
     def _vocabulary(self) -> Vocabulary:
         first, data = self.pack.trials[0], self.pack.data
@@ -116,11 +122,10 @@ class Stack:
 
     def load(self) -> None:
         """Write every trial's initial weights into its row."""
-        views = self.layout.views(self.weights)
         for t, prepared in enumerate(self.pack.trials):
             state = prepared.initial_state(self._pretrained)
-            for name, view in views.items():
-                view[t] = state[name][self.vocabulary.trained] if name == self.word else state[name]
+            for name, weight in self.weights.items():
+                weight[t] = state[name][self.vocabulary.trained] if name == self.word else state[name]
 
     def _words(self, prepared: Prepared) -> torch.Tensor:
         """The word embeddings that a trial starts from, all of them."""
@@ -129,7 +134,7 @@ class Stack:
     def learnt(self, t: int) -> dict[str, torch.Tensor]:
         """The weights of a trial's encoder as they are now, by the encoder's own names, with all words."""
         prepared = self.pack.trials[t]
-        weights = {name: view[t] for name, view in self.layout.views(self.weights).items()}
+        weights = {name: weight[t] for name, weight in self.weights.items()}
         trained = torch.unique(self.vocabulary.trained)
         words = self._words(prepared).clone()
         words[trained] = weights[self.word][self.vocabulary.number[trained].long()]
@@ -276,7 +281,7 @@ class Stepper:
         raise NotImplementedError
 
     def working(self) -> dict[str, torch.Tensor]:
-        """The weights that the network computes with, as views [T, …]."""
+        """The weights that the network computes with, [T, …] each."""
         raise NotImplementedError
 
 
@@ -287,12 +292,11 @@ class HostStepper(Stepper):
         pack = stack.pack
         self.stack = stack
         stack.load()
-        self._views = {name: view.requires_grad_() for name, view in stack.layout.views(stack.weights).items()}
-        self._optimizer: StackedAdam = HostAdam(
-            stack.weights, stack.layout, pack.trials[0].protocol, pack.rates,
+        self._weights = {name: weight.detach().requires_grad_() for name, weight in stack.weights.items()}
+        self._optimizer = HostAdam(
+            stack.weights, stack.layers, pack.trials[0].protocol, pack.rates,
             [p.layer_rates() for p in pack.trials], [p.protocol.clip for p in pack.trials], pack.lengths,
         )  # fmt: skip
-        self._gradients = stack.layout.views(self._optimizer.gradients)
         self._losses = np.full((len(pack.trials), pack.steps), np.nan)
 
     def advance(self, step: int) -> None:
@@ -301,17 +305,15 @@ class HostStepper(Stepper):
         rows = pack.rows[:, step]
         length = padded_length(stack.training.longest(rows), stack.limit, stack.padding)
         batch = stack.renumber(stack.training.take(torch.as_tensor(rows), length))
-        found, losses = gradients(stack.network, self._views, batch, torch.as_tensor(pack.keys[:, step]))
-        for name, gradient in found.items():
-            self._gradients[name].copy_(gradient)
+        found, losses = gradients(stack.network, self._weights, batch, torch.as_tensor(pack.keys[:, step]))
         self._losses[:, step] = losses.numpy()
-        self._optimizer.step(step)
+        self._optimizer.step(step, found)
 
     def losses(self) -> npt.NDArray[np.float64]:
         return self._losses
 
     def working(self) -> dict[str, torch.Tensor]:
-        return self._views
+        return self._weights
 
 
 class _Ledger:
