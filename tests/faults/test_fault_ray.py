@@ -98,9 +98,7 @@ def test_a_node_is_removed_in_mid_run(cluster: Any, on_ray: Any, run_study: Any,
     assert on_ray(path, where) == []
 
 
-def test_many_packs(
-    cluster: Any, connected: Any, on_ray: Any, study: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_packs(connected: Any, on_ray: Any, study: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Encoder and data are put into Ray's object store once, and read once by each worker, which does not grow."""
     import ray
 
@@ -129,16 +127,13 @@ def test_many_packs(
         things.append(type(thing).__name__)
         return put(thing, **options)
 
-    node = cluster.add_node(num_cpus=1)
-    cluster.wait_for_nodes()
     connected(keep_diaries)
     monkeypatch.setattr(ray, "put", counted)
-    events = on_ray(study(trials=80), tmp_path / "ray")
-    cluster.remove_node(node)
-    assert len(set(_ended(events))) == 320
+    events = on_ray(study(trials=60), tmp_path / "ray")
+    assert len(set(_ended(events))) == 240
     assert sorted(things) == ["Data", "Encoder"]
     packs = {file.name: [line.split() for line in file.read_text().splitlines()] for file in diary.iterdir()}
-    assert sum(map(len, packs.values())) == 40
+    assert sum(map(len, packs.values())) == 30
     assert {misses for pages in packs.values() for _, misses in pages} == {"2"}
     weights = [float(megabytes) for megabytes, _ in max(packs.values(), key=len)]
     third = len(weights) // 3
@@ -199,8 +194,8 @@ def _performing(cluster: Any) -> list[int]:
     return found
 
 
-def test_ctrl_c(cluster: Any, on_ray: Any, study: Any, tmp_path: Path) -> None:
-    """The driver ends soon and says how far it was, nobody works on, and the same command goes on from there."""
+def test_ctrl_c(cluster: Any, run_study: Any, study: Any, tmp_path: Path) -> None:
+    """The driver ends soon and says how far it was, nobody works on, and the next run, wherever, goes on from there."""
     path, where, out = study(trials=8, size=128), tmp_path / "store", tmp_path / "said"
     command = ["run", str(path), "--store", str(where), "--executor", "ray", "--address", str(cluster.address)]
     driver = quick_context().Process(target=command_line, args=(command, out))
@@ -225,9 +220,9 @@ def test_ctrl_c(cluster: Any, on_ray: Any, study: Any, tmp_path: Path) -> None:
     told = re.search(r"Stopped\. (\d+) of 32 trials were finished and are in", out.read_text())
     assert told, out.read_text()
     assert int(told[1]) <= len(before)
-    assert not [p for p in where.rglob(".*") if p.name.startswith(".ray")]
+    assert not list(where.rglob(".*"))  # nothing half written is left
     assert took < 30  # a second or two, on a machine that has nothing else to do
-    assert len(set(_ended(on_ray(path, where)))) == 32 - len(before)
+    assert len(set(_ended(run_study(path, where)))) == 32 - len(before)
     assert len(results(where)) == 32
     assert before.items() <= stamps(where).items()
 

@@ -35,6 +35,7 @@ except ImportError:
 
 RETRIES = 3  # times that Ray runs a pack again whose worker or node is lost
 _WAIT = 0.25  # seconds between two looks into the mailbox
+_PATIENCE = 3.0  # seconds that workers have to end by themselves
 
 Letter = Event | Record
 
@@ -98,8 +99,9 @@ class RayExecutor(Executor):
                     for each in done:
                         _check(each)
         finally:
-            for each in under_way:
-                ray.cancel(each, force=True)
+            _cancel(under_way)
+            with suppress(PalimpsestError, ray.exceptions.RayError):  # what came in last; the run's own error counts
+                collect()
             ray.kill(mailbox)
             if self._ours:
                 ray.shutdown()
@@ -116,6 +118,17 @@ def _connect(address: str | None) -> None:
             f"there is no Ray cluster {where}: {reason}. Start one with `ray start --head`, "
             "or give the --address of one"
         ) from None
+
+
+def _cancel(tasks: Sequence[Any]) -> None:
+    """End tasks: politely, so that a worker clears away what it was writing, and by force if it does not listen."""
+    if not tasks:
+        return
+    for task in tasks:
+        ray.cancel(task)
+    _, left = ray.wait(list(tasks), num_returns=len(tasks), timeout=_PATIENCE)
+    for task in left:
+        ray.cancel(task, force=True)
 
 
 def _check(task: Any) -> None:
