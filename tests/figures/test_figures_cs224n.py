@@ -13,6 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from palimpsest.analysis.table import cka_table, curves_table, drift_table
 from palimpsest.errors import PalimpsestError
+from palimpsest.figures import style
 from palimpsest.figures.registry import figure_of, table_of
 from palimpsest.figures.schematic import layers_after
 from palimpsest.specs.study import Drawing
@@ -284,6 +285,54 @@ def test_the_heat_map_of_sequences(sequence: Any) -> None:
     texts = [text.get_text() for text in figure.axes[0].texts]
     assert any(text.startswith("[") for text in texts)
     assert "Final task" in figure.axes[0].get_ylabel()
+
+
+def test_cells_hold_intervals_and_the_baseline_is_framed(sequence: Any) -> None:
+    figure = drawn(sequence, "sequential")
+    ax = figure.axes[0]
+    texts = {text.get_position(): text.get_text() for text in ax.texts}
+    data = tabled(sequence, "sequential-tests").data.set_index(["task", "chain"])
+    direct = data.loc[("mrpc", "direct")]
+    assert f"({direct['low']:.3f}, {direct['high']:.3f})" in texts.values()
+    assert [(round(p.get_x() + 0.49), round(p.get_y() + 0.49)) for p in ax.patches] == [(0, 0), (1, 1), (2, 2)]
+    columns = [label.get_text() for label in ax.get_xticklabels()]
+    assert columns == ["MRPC", "RTE", "WNLI", "MRPC\nthen WNLI", "with\nRTE,\nMRPC"]
+    assert texts[3, 2] == "–"  # WNLI does not follow upon itself
+
+
+def test_rows_of_the_tests_go_task_by_task(sequence: Any) -> None:
+    rows = tabled(sequence, "sequential-tests").rows
+    assert [row[0] for row in rows] == sorted((row[0] for row in rows), key=["MRPC", "RTE", "WNLI"].index)
+
+
+def test_lines_without_an_order_differ_in_hue_and_stroke(sequence: Any) -> None:
+    figure = drawn(sequence, "curves", kind="sequential")
+    legend = figure.legends[0]
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == ["direct", "after MRPC", "after RTE", "after WNLI", "after MRPC, WNLI"]
+    looks = {(found.get_color(), found.get_linestyle()) for found in legend.get_lines()}
+    assert len(looks) == len(names)
+
+
+def test_curves_of_different_length_go_on_while_half_of_the_trials_do(tables: Any) -> None:
+    made = tables(
+        {"tasks": ["rte"], "experiments": [{"kind": "incremental", "preserved": [12], "sizes": ["all"], "trials": 2}]}
+    )
+    set_scores(made, lambda _: 0.5)
+    long, short = made.cells
+    for cell, curve in ((long, ((2, 1.0), (4, 0.8), (6, 0.6), (8, 0.4))), (short, ((1, 0.5), (3, 0.5), (5, 0.4)))):
+        held = made.store.held[cell.trial.identity]
+        made.store.held[cell.trial.identity] = Record(cell.trial, replace(held.outcome, curve=curve), held.provenance)
+    figure = drawn(made, "curves")
+    found = figure.axes[0].lines[0]
+    assert list(found.get_xdata()) == [2, 4, 6, 8]
+    np.testing.assert_allclose(found.get_ydata(), [(1 + 0.5) / 2, (0.8 + 0.45) / 2, 0.6, 0.4])
+    assert "running mean" not in figure._supxlabel.get_text()  # four points are not smoothed
+
+
+def test_five_panels_are_three_and_two() -> None:
+    _, axes = style.panels(5)
+    assert {ax.get_subplotspec().get_gridspec().get_geometry() for ax in axes} == {(2, 3)}
 
 
 @pytest.mark.parametrize("kind", ["sequential", "interleaved"])

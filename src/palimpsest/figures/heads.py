@@ -93,8 +93,7 @@ def heads(
         stars = part[part["corrected"] < 0.05].set_index(["layer", "head"]).index
         texts = [[_cell(float(grid.loc[i, j])) + ("*" if (i, j) in stars else "") for j in numbers] for i in layers]
         values = grid.to_numpy(dtype=np.float64)
-        reach = float(np.nanmax(np.abs(values)))
-        heat_map(ax, values, texts, [f"Layer {i}" for i in layers], [str(j) for j in numbers], reach)
+        heat_map(ax, values, texts, [f"Layer {i}" for i in layers], [str(j) for j in numbers])
         metric = metric_name(selection.metric(rows[selection.is_(rows, "task", task)]))
         ax.set(title=style.literal(f"{task_name(task)}: difference in {metric}"))
     axes[-1].set_xlabel("Head")
@@ -107,7 +106,7 @@ def heads(
 
 
 def _cell(value: float) -> str:
-    return "" if np.isnan(value) else f"{value:+.3f}".replace("-", "−")
+    return "" if np.isnan(value) else f"{round(value, 3) + 0.0:+.3f}".replace("-", "−")
 
 
 def heads_difference(

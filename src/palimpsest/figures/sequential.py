@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.patches import Rectangle
 
 from palimpsest.analysis import selection
 from palimpsest.analysis.comparisons import CORRECTIONS, SHORT_CORRECTIONS, corrected, pair_with, paired
@@ -52,6 +53,8 @@ def comparisons(
     for _, part in tested.groupby("task", sort=False):
         tested.loc[part.index, "corrected"] = corrected(part["p"], correction)
     data = summary.merge(tested.astype({"task": "string", "chain": "string"}), on=["task", "chain"], how="left")
+    order = {task: i for i, task in enumerate(selection.tasks(rows))}
+    data = data.sort_values("task", key=lambda c: c.map(order), kind="stable").reset_index(drop=True)
     data["best"] = data["mean"] == data.groupby("task")["mean"].transform("max")
     data["above"] = data["difference"] > 0
     return data, rows
@@ -81,41 +84,56 @@ def sequential(
     interval: IntervalKind = "t",
     correction: Correction = "holm",
 ) -> Figure:
-    """A heat map: final tasks down, intermediate tasks across, the direct baseline on the diagonal.
+    """A heat map: final tasks down, intermediate tasks across, the direct baseline on the diagonal, framed.
 
-    Cells hold scores, colours differences to the baseline. `[ ]` marks the best of a row, a star differences with a
-    corrected p below 0.05.
+    Cells hold scores and their intervals, colours differences to the baseline. `[ ]` marks the best of a row, a star
+    differences with a corrected p below 0.05.
 
     Options: `tasks`, some of the final ones; `size` (by default the largest); `interval`; `correction`.
     """
     data, rows = comparisons(table, tasks, size, interval, correction)
     finals, columns, cells = _grid(data, rows)
     values = np.full((len(finals), len(columns)), np.nan)
-    texts = [["" for _ in columns] for _ in finals]
+    texts = [["–" for _ in columns] for _ in finals]
+    below = [["" for _ in columns] for _ in finals]
+    metrics = {t: metric_name(selection.metric(rows[selection.is_(rows, "task", t)])) for t in finals}
+    down = [style.literal(f"{task_name(t)} ({metrics[t]})") for t in finals]
+    across = [_column(c) for c in columns]
+    width = max(0.85, *(0.075 * len(line) for name in across for line in name.split("\n")))
+    lines = max(name.count("\n") for name in across)
+    figure = Figure(
+        figsize=(max(width * len(columns) + 2.2, 3.8), 0.45 * len(finals) + 0.14 * lines + 1.1),
+        layout=ConstrainedLayoutEngine(),
+    )
+    ax = figure.subplots()
     for (task, column), cell in cells.items():
         i, j = finals.index(task), columns.index(column)
         direct = cell["chain"] == DIRECT
         values[i, j] = 0.0 if direct else cell["difference"]
-        star = "*" if not direct and _small(cell["corrected"]) else ""
-        text = number(float(str(cell["mean"]))) + star
+        text = _signed(cell["mean"]) + ("*" if not direct and _small(cell["corrected"]) else "")
         texts[i][j] = f"[{text}]" if cell["best"] else text
-    figure = Figure(
-        figsize=(max(0.85 * len(columns) + 1.8, 3.8), 0.42 * len(finals) + 1.7), layout=ConstrainedLayoutEngine()
-    )
-    ax = figure.subplots()
-    reach = float(np.nanmax(np.abs(values), initial=0.0))
-    metrics = {t: metric_name(selection.metric(rows[selection.is_(rows, "task", t)])) for t in finals}
-    down = [style.literal(f"{task_name(t)} ({metrics[t]})") for t in finals]
-    across = [style.literal(task_name(c) if c in finals else chain_name(c)) for c in columns]
-    heat_map(ax, values, texts, down, across, reach)
-    if len(columns) > len(finals):
-        ax.tick_params(axis="x", rotation=30)
-    ax.set(xlabel="Intermediate task (diagonal: none)", ylabel="Final task")
-    star = f"* p < 0.05, paired, {SHORT_CORRECTIONS[correction]}"
+        if not np.isnan(float(str(cell["low"]))):
+            below[i][j] = f"({_signed(cell['low'])}, {_signed(cell['high'])})"
+        if direct:
+            ax.add_patch(Rectangle((j - 0.49, i - 0.49), 0.98, 0.98, fill=False, edgecolor=style.GREY, linewidth=1))
+    heat_map(ax, values, texts, down, across, below=below, label="paired difference\nto the baseline")
+    ax.set(xlabel="Before the final task, or learnt with it (framed: nothing)", ylabel="Final task")
+    star = f"[ ] best of a row; * p < 0.05, paired, {SHORT_CORRECTIONS[correction]}"
     label = size_name(selection.unique(rows["size"])[0])
-    note = selection.mean_note(data, interval).partition(";")[0]
-    style.footnote(figure, label, note, "colours: difference to the baseline", star, selection.missing_note(rows))
+    note = selection.mean_note(data, interval, shape="small print")
+    style.footnote(figure, label, note, star, selection.missing_note(rows))
     return figure
+
+
+def _column(chain: str) -> str:
+    """A chain with a line for each of its tasks."""
+    how, names = ("with\n", chain.removeprefix("with ")) if chain.startswith("with ") else ("", chain)
+    separator = ",\n" if how else "\nthen "
+    return how + separator.join(style.literal(task_name(name)) for name in names.split(", "))
+
+
+def _signed(value: object) -> str:
+    return number(float(str(value))).replace("-", "−")
 
 
 def _small(p: object) -> bool:

@@ -79,9 +79,9 @@ def legend_label(text: str) -> str:
 def panels(
     count: int, *, width: float = PANEL[0], height: float = PANEL[1], most: int = 4
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with `count` panels side by side, at most `most` in a row."""
-    columns = min(count, most)
-    rows = -(-count // columns)
+    """A figure with `count` panels side by side, at most `most` in a row, in rows of equal length if that can be."""
+    rows = -(-count // most)
+    columns = -(-count // rows)
     figure = Figure(
         figsize=(max(width * columns, 3.6), height * rows + 0.6), layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06)
     )

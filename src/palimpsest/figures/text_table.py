@@ -89,4 +89,4 @@ def _latex(text: str) -> str:
 
 def number(value: float, digits: int = 3) -> str:
     """A score as tables show it; a dash when there is none."""
-    return "–" if pd.isna(value) else f"{value:.{digits}f}"
+    return "–" if pd.isna(value) else f"{round(value, digits) + 0.0:.{digits}f}"  # no minus before a zero
