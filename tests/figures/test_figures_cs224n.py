@@ -370,6 +370,28 @@ def test_the_schematic_of_deleted_layers_is_shorter(tables: Any) -> None:
     assert [text.get_text() for text in drawn(made, "schematic").axes[0].texts] == ["1", "4"]
 
 
+def test_variants_stand_below_each_other_in_the_studys_order(tables: Any) -> None:
+    variants = {
+        "intact": [],
+        "short": [{"kind": "delete", "layers": [2]}],
+        "a new one": [{"kind": "reinitialize", "layers": [1]}],
+    }
+    experiment = {"kind": "custom", "variants": variants, "trials": 4, "sizes": [500, "all"]}
+    made = tables({"tasks": ["cola", "stsb"], "experiments": [experiment]}, depth=4)
+    worth = {"intact": 0.8, "short": 0.6, "a new one": 0.4}
+    set_scores(made, lambda at: worth[at["variant"]] + 0.01 * at["trial"] + 0.1 * (at["size"] == "all"))
+    figure = drawn(made, "variants")
+    assert [ax.get_title() for ax in figure.axes] == ["CoLA", "STS-B"]
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == list(variants)
+    assert figure.axes[0].yaxis_inverted()
+    small, whole = line(figure, 1, 0), line(figure, 1, 1)
+    np.testing.assert_allclose(small.get_xdata(), [0.815, 0.615, 0.415])
+    np.testing.assert_allclose(whole.get_xdata(), [0.915, 0.715, 0.515])
+    assert [round(y) for y in small.get_ydata()] == [0, 1, 2]
+    assert len(figure.axes[0].collections[-1].get_offsets()) == 12  # every trial, too
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["500", "all"]
+
+
 def test_sequences_do_nothing_to_layers(tables: Any) -> None:
     made = tables({"tasks": ["rte", "mrpc"], "experiments": [{"kind": "sequential", "trials": 1}]})
     with pytest.raises(PalimpsestError, match="layers"):

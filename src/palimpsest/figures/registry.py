@@ -36,6 +36,7 @@ FIGURES = {
     "drift": "drift:drift",
     "cka": "drift:cka",
     "curves": "curves:curves",
+    "variants": "variants:variants",
     "heads": "heads:heads",
     "sequential": "sequential:sequential",
 }
