@@ -279,7 +279,12 @@ def test_a_payload_holds_several_studies(tmp_path: Path, tab: Any) -> None:
     made = make(tmp_path)
     other = make_plan({**SMALL, "name": "other", "title": "The other"})
     pages = study_pages(made.plan, gather(made.plan, made.store)) + study_pages(other, gather(other, made.store))
-    page = tab.open(write_report(payload(pages, "s", "c"), tmp_path / "two.html").as_uri())
+    long = {"title": "A study whose title is rather longer than any screen of a telephone is wide, and then some"}
+    content = payload(pages, "s", "c")
+    content["studies"][1] |= long
+    page = tab.open(write_report(content, tmp_path / "two.html").as_uri())
+    page.set_viewport_size({"width": 390, "height": 844})
+    tab.until(lambda: page.evaluate("document.documentElement.scrollWidth") == 390)
     page.select_option("#study-choice select", "1")
-    assert page.inner_text("h1") == "The other"
+    assert page.inner_text("h1") == long["title"]
     assert tab.complaints == []

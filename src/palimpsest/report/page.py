@@ -198,7 +198,8 @@ def _claims(pages: Sequence[StudyPage]) -> dict[str, Any]:
         shown = _shown(table_of(pd.DataFrame(), Drawing(kind="claims"), claims=findings))
     except PalimpsestError as error:
         shown = {"columns": [], "rows": [], "right": [], "note": str(error)}
-    return {"verdicts": _verdicts(findings), "tables": [{"title": "Every test", **shown}]}
+    title = f"Every test, on the trials of all {len(pages)} studies" if len(pages) > 1 else "Every test"
+    return {"verdicts": _verdicts(findings), "tables": [{"title": title, **shown}]}
 
 
 def _verdicts(findings: Sequence[Finding]) -> list[dict[str, Any]]:

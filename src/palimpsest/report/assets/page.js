@@ -7,7 +7,7 @@ palimpsest.page = (() => {
   const payload = JSON.parse(document.getElementById("payload").textContent);
   const $ = (id) => document.getElementById(id);
   const SVG = "http://www.w3.org/2000/svg";
-  let study = payload.studies[0];
+  let study = payload.studies.find((s) => s.points.some((p) => p.st.includes("d"))) || payload.studies[0];
   let choice = null;
   let running = new Set();
   let plotly = false;
@@ -534,7 +534,7 @@ palimpsest.page = (() => {
     $("controls").addEventListener("submit", (e) => e.preventDefault());
     if (payload.studies.length > 1) {
       $("study-choice").append(h("label", {}, "Study ", h("select", { on: { change: (e) => { study = payload.studies[Number(e.target.value)]; render(); palimpsest.live?.render(); } } },
-        ...payload.studies.map((s, i) => h("option", { value: i }, s.title)))));
+        ...payload.studies.map((s, i) => h("option", { value: i, selected: s === study }, s.title)))));
     }
     if (payload.live) $("live").hidden = false;
     else { // nothing moves in a report: what is missing is told after what is there
