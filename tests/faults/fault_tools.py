@@ -16,7 +16,7 @@ from typing import Any
 from palimpsest.errors import StoreError
 from palimpsest.store import open_store
 
-_NEW_NAMESPACE, _PRIVATE, _REMOUNT = 0x00020000, (1 << 18) | (1 << 14), 32  # of Linux' unshare and mount
+_NEW_NAMESPACE, _PRIVATE, _REMOUNT, _READ_ONLY = 0x00020000, (1 << 18) | (1 << 14), 32, 1  # for Linux
 
 
 def results(where: Path | str) -> dict[str, tuple[Any, ...]]:
@@ -101,8 +101,8 @@ def rival(path: Path, where: Path, gate: Any, answer: Any) -> None:
     answer.send(begun)
 
 
-def on_a_disk_that_fills_up(how: str, path: Path, where: Path, answer: Any) -> None:
-    """Run a study until the disk is full, make room, run it again; tells the error and what there was after each."""
+def on_a_bad_disk(how: str, path: Path, where: Path, answer: Any) -> None:
+    """Run a study until nothing can be written, mend that, run it again; each time, tells the error and what there is."""
     import torch
 
     from palimpsest.execution.plan import make_plan
@@ -110,15 +110,18 @@ def on_a_disk_that_fills_up(how: str, path: Path, where: Path, answer: Any) -> N
     from palimpsest.studies import load
 
     torch.set_num_threads(1)
-    if how == "file system" and (obstacle := _small_disk(where)):
+    if how != "limit" and (obstacle := _disk(where, "64k" if how == "full" else "4m")):
         answer.send(obstacle)
         return
     unlimited, ended = resource.getrlimit(resource.RLIMIT_FSIZE), [0]
 
     def watch(event: Any) -> None:
         ended[0] += event.kind == "trial"
-        if how == "limit" and event.kind == "trial" and ended[0] == 5:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (512, unlimited[1]))
+        if event.kind == "trial" and ended[0] == 5:
+            if how == "limit":
+                resource.setrlimit(resource.RLIMIT_FSIZE, (512, unlimited[1]))
+            elif how == "read-only":
+                assert not _mount(where, _REMOUNT | _READ_ONLY, "size=4m")
 
     for _ in range(2):
         error = ""
@@ -129,17 +132,17 @@ def on_a_disk_that_fills_up(how: str, path: Path, where: Path, answer: Any) -> N
             error = str(raised)
         leftovers = [p.name for p in where.rglob(".*")]
         answer.send((error, leftovers, results(where), stamps(where)))
-        if how == "file system":
-            _mount(where, _REMOUNT, "size=4m")
+        if how != "limit":
+            assert not _mount(where, _REMOUNT, "size=4m")
         resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
 
 
-def _small_disk(where: Path) -> str:
-    """Sixteen pages of memory as a file system that only this process sees; or why that cannot be."""
+def _disk(where: Path, size: str) -> str:
+    """Some memory as a file system that only this process sees; or why that cannot be."""
     if ctypes.CDLL(None, use_errno=True).unshare(_NEW_NAMESPACE):
         return f"no mount namespace of our own: {os.strerror(ctypes.get_errno())}"
     where.mkdir()
-    return _mount(Path("/"), _PRIVATE, "") or _mount(where, 0, "size=64k")
+    return _mount(Path("/"), _PRIVATE, "") or _mount(where, 0, f"size={size}")
 
 
 def _mount(where: Path, flags: int, options: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fault_tools import on_a_disk_that_fills_up, quick_context, results, rival, stamps
+from fault_tools import on_a_bad_disk, quick_context, results, rival, stamps
 
 from palimpsest.errors import StoreError
 from palimpsest.execution.worker import Event
@@ -47,12 +47,14 @@ def test_a_disk_that_fails(
     assert before.items() <= stamps(where).items()
 
 
-@pytest.mark.parametrize("how", ["file system", "limit"])
-def test_a_disk_that_is_really_full(study: Any, run_study: Any, tmp_path: Path, how: str) -> None:
-    """A file system of 64 kB, or a limit of the kernel on the size of files."""
+@pytest.mark.parametrize(
+    ("how", "number"), [("full", errno.ENOSPC), ("read-only", errno.EROFS), ("limit", errno.EFBIG)]
+)
+def test_a_disk_that_really_fails(study: Any, tmp_path: Path, how: str, number: int) -> None:
+    """A file system of 64 kB, one that becomes read-only, and a limit on the size of files: that needs no mounting."""
     mine, theirs = multiprocessing.Pipe()
     where = tmp_path / "store"
-    process = quick_context().Process(target=on_a_disk_that_fills_up, args=(how, study(), where, theirs))
+    process = quick_context().Process(target=on_a_bad_disk, args=(how, study(), where, theirs))
     process.start()
     theirs.close()
     first = mine.recv()
@@ -62,14 +64,14 @@ def test_a_disk_that_is_really_full(study: Any, run_study: Any, tmp_path: Path, 
     (error, leftovers, before, files), (nothing, _, after, later) = first, mine.recv()
     process.join()
     assert process.exitcode == 0
-    expected = os.strerror(errno.ENOSPC if how == "file system" else errno.EFBIG)
-    assert error.startswith(f"cannot write to the store {where}: {expected}. What is finished there is intact")
+    assert error.startswith(
+        f"cannot write to the store {where}: {os.strerror(number)}. What is finished there is intact"
+    )
     assert "the same command again" in error
     assert 0 < len(before) < 20
     assert leftovers == []
     assert nothing == ""
-    run_study(study(), tmp_path / "quiet")
-    assert after == results(tmp_path / "quiet")
+    assert [status for status, *_ in after.values()] == ["finished"] * 20
     assert before.items() <= after.items()
     assert files.items() <= later.items()
 
