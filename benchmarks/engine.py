@@ -80,7 +80,6 @@ def ours(
     count: int,
     per_block: int,
     profile: bool = False,
-    overlapped: bool = True,
 ) -> dict[str, Any]:
     from palimpsest.training.stacked import HostStepper, Stack, assemble
 
@@ -103,7 +102,7 @@ def ours(
     if device == "cuda":
         from palimpsest.training.graphs import GraphStepper
 
-        stepper: Any = GraphStepper(stack, compiled=compiled, overlapped=overlapped)
+        stepper: Any = GraphStepper(stack, compiled=compiled)
     else:
         stepper = HostStepper(stack)
     synchronise(device)
@@ -129,7 +128,7 @@ def ours(
     done = next(number)
     assert np.isfinite(losses[:, :done]).all(), "a loss is not finite"
     result = {"ms per trial-step": 1e3 * seconds / trials, "set-up s": first - begin, "trials": trials,
-              "compiled": compiled, "overlapped": overlapped, "of which stacking s": stacked - begin,
+              "compiled": compiled, "of which stacking s": stacked - begin,
               "surgery s": loaded - stacked, "first step s": first - loaded}  # fmt: skip
     if device == "cuda":
         result["peak GiB"] = torch.cuda.max_memory_allocated() / 2**30
@@ -183,7 +182,7 @@ def trainer(shape: str, length: int, device: str, precision: str, steps: int) ->
 def compare(report: dict[str, Any], result: dict[str, Any]) -> None:
     """Set a result beside the Trainer's best, print it and keep it."""
     if report["trainer ms per step"]:
-        result["times the Trainer"] = min(report["trainer ms per step"].values()) / result["ms per trial-step"]
+        result["times the Trainer"] = float(min(report["trainer ms per step"].values()) / result["ms per trial-step"])
     report["engine"].append(result)
     print("engine", {k: round(v, 3) if isinstance(v, float) else v for k, v in result.items()}, flush=True)
 
@@ -195,7 +194,6 @@ def main() -> None:
     parser.add_argument("--trials", type=int, nargs="+", default=[16])
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--not-compiled", action="store_true", help="also measure without torch.compile")
-    parser.add_argument("--not-overlapped", action="store_true", help="also measure with Adam after all gradients")
     parser.add_argument("--no-trainer", action="store_true")
     parser.add_argument("--profile", action="store_true", help="also print the kernels that take longest")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="on a CPU")
@@ -222,11 +220,8 @@ def main() -> None:
         result = on_cores(args.shape, args.length, trials, args.processes, args.blocks, args.steps)
         compare(report, result)
     for trials in args.trials if device == "cuda" else []:
-        variants = [(True, False)] * args.not_overlapped + [(True, True)] + [(False, True)] * args.not_compiled
-        for compiled, overlapped in variants:
-            result = ours(
-                args.shape, args.length, trials, device, compiled, args.blocks, args.steps, args.profile, overlapped
-            )
+        for compiled in [True, False] if args.not_compiled else [True]:
+            result = ours(args.shape, args.length, trials, device, compiled, args.blocks, args.steps, args.profile)
             compare(report, result)
     if args.out:
         args.out.write_text(json.dumps(report, indent=2) + "\n")

@@ -42,16 +42,13 @@ def trials(encoder: Any, data: Any) -> list[Prepared]:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("overlapped", [False, True])
 @pytest.mark.usefixtures("uncompiled")
-def test_steps_as_on_the_host(tiny_encoder: Any, tiny_data: Any, compiled: bool, overlapped: bool) -> None:
+def test_steps_as_on_the_host(tiny_encoder: Any, tiny_data: Any, compiled: bool) -> None:
     prepared = trials(tiny_encoder, tiny_data)
-    if overlapped:  # clipping needs all gradients first
-        prepared.pop(1)
     pack = assemble(prepared, tiny_data)
     host = HostStepper(Stack(pack, torch.device("cpu")))
     stack = Stack(pack, torch.device("cpu"))
-    device = GraphStepper(stack, precision=torch.float32, compiled=compiled, overlapped=overlapped)
+    device = GraphStepper(stack, precision=torch.float32, compiled=compiled)
     assert bool(device.compiled) is compiled
     for step in range(pack.steps):
         host.advance(step)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,17 +28,9 @@ class GraphStepper(Stepper):
     """All that a step needs lies on the device: it finds its examples, rates and dropout keys by a step counter."""
 
     def __init__(
-        self,
-        stack: Stack,
-        precision: torch.dtype = torch.bfloat16,
-        compiled: bool | None = None,
-        overlapped: bool = True,
-        ahead: int = 0,
+        self, stack: Stack, precision: torch.dtype = torch.bfloat16, compiled: bool | None = None, ahead: int = 0
     ) -> None:
-        """Compiled or not, or where it pays; `ahead` are the trial-steps that will run the same programs later.
-
-        Overlapped: each layer's weights are moved while the gradients of the layers below are computed.
-        """
+        """Compiled or not, or where it pays; `ahead` are the trial-steps that will run the same programs later."""
         pack, device = stack.pack, stack.device
         trials = pack.places
         protocol = pack.trials[0].protocol
@@ -65,8 +57,6 @@ class GraphStepper(Stepper):
         self._clipped = any(c is not None for c in clips)
         self._clip = torch.tensor([c if c is not None else float("inf") for c in clips], device=device)
         self._update = _update(_adam_fields(protocol))
-        self._overlapped = overlapped and not self._clipped  # clipping needs all gradients first
-        self._beside: Any = torch.cuda.Stream() if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
         self._lengths = self._needed()
         self.compiled = self._worth_compiling(compiled, ahead)
@@ -82,52 +72,25 @@ class GraphStepper(Stepper):
         keys = self._keys.index_select(1, self._step)[:, 0]
         return self.stack.renumber(self.stack.training.take(rows, length)), keys
 
-    def _turn(self, length: int, active: torch.Tensor, overlapped: bool) -> torch.Tensor:
-        """Gradients of all trials, and the weights of the active ones moved; returns the losses [T]."""
+    def _turn(self, length: int, active: torch.Tensor) -> torch.Tensor:
+        """Gradients of all trials, and the weights of the active ones moved; returns the losses [T].
+
+        Adam goes weight by weight, each one pass over memory, straight from the gradient. It waits for all gradients:
+        on a stream beside the backward pass it was slower (the two get in each other's way), and clipping needs them.
+        """
         batch, keys = self._batch(length)
         compute = folded_gradients if length in self.compiled else gradients
-        move = self._mover(active)
-        hooks = []
-        if overlapped:
-            aside = partial(self._aside, move)
-            hooks = [w.register_hook(partial(aside, name)) for name, w in self._work.items()]  # type: ignore[no-untyped-call]
-        try:
-            found, losses = compute(self.stack.network, self._work, batch, keys)
-        finally:
-            for hook in hooks:
-                hook.remove()
-        if overlapped:
-            if self._beside is not None:
-                torch.cuda.current_stream().wait_stream(self._beside)
-        else:
-            scale = self._scale(found)
-            for name, gradient in found.items():
-                move(name, gradient, scale)
-        return losses
-
-    def _mover(self, active: torch.Tensor) -> Callable[..., None]:
-        """Adam for one weight at this step: one pass over memory, straight from the gradient."""
+        found, losses = compute(self.stack.network, self._work, batch, keys)
         rates = self._rates.index_select(1, self._step)[:, 0] * self._factors
+        scale = self._scale(found)
         count = (self._step + 1).float()
-        whole = torch.ones_like(rates[0])
-
-        def move(name: str, gradient: torch.Tensor, scale: torch.Tensor = whole) -> None:
+        for name, gradient in found.items():
             each = (*self._slots[name], gradient, active, rates[self.stack.layers[name]], scale)
             for tensor in each:
                 torch._dynamo.maybe_mark_dynamic(tensor, 0)  # packs of all sizes share the program
             with torch.no_grad():
                 self._update(*each, count)
-
-        return move
-
-    def _aside(self, move: Callable[..., None], name: str, gradient: torch.Tensor) -> None:
-        """Move a weight as soon as its gradient is complete: nothing that is still to be computed reads it."""
-        if self._beside is None:
-            move(name, gradient)
-            return
-        self._beside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self._beside):
-            move(name, gradient)
+        return losses
 
     def _scale(self, found: dict[str, torch.Tensor]) -> torch.Tensor:
         """The factor [T] by which clipping shortens the gradients."""
@@ -139,10 +102,9 @@ class GraphStepper(Stepper):
     def _capture(self, length: int) -> torch.cuda.CUDAGraph:
         stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
-        nobody = torch.zeros_like(self._active[:, 0])
         with torch.cuda.stream(stream):
-            self._turn(length, nobody, False)  # compiles, in this thread
-            self._turn(length, nobody, self._overlapped)  # warms up
+            for _ in range(2):  # compiles and warms up; with no trial active, nothing is changed
+                self._turn(length, torch.zeros_like(self._active[:, 0]))
         torch.cuda.current_stream().wait_stream(stream)
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
@@ -152,7 +114,7 @@ class GraphStepper(Stepper):
 
     def compute(self, length: int) -> None:
         """One step of all trials, with batches padded to this length: what a graph is captured from."""
-        losses = self._turn(length, self._active.index_select(1, self._step)[:, 0], self._overlapped)
+        losses = self._turn(length, self._active.index_select(1, self._step)[:, 0])
         self._losses.index_copy_(1, self._step, losses.float()[:, None])
         self._step += 1
 
