@@ -102,7 +102,7 @@ def rival(path: Path, where: Path, gate: Any, answer: Any) -> None:
 
 
 def on_a_bad_disk(how: str, path: Path, where: Path, answer: Any) -> None:
-    """Run a study until nothing can be written, mend that, run it again; tells each time the error and what there is."""
+    """Run a study until nothing can be written, mend that, run it again; tells the error and what is there twice."""
     import torch
 
     from palimpsest.execution.plan import make_plan
