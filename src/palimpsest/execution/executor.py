@@ -12,7 +12,7 @@ from palimpsest.execution.worker import Emit, Engine
 from palimpsest.store import Store
 
 HOST_PACK = 8  # trials stacked on a CPU: more gain nothing, and a finished pack is soon safe
-DEVICE_PACK = 64  # at most; memory decides, on the machine that trains
+DEVICE_PACK = 72  # at most (5 trials of 13 cells fit); memory decides, on the machine that trains
 
 
 @dataclass(frozen=True, eq=False)

@@ -166,8 +166,8 @@ PROTOCOLS: dict[str, Protocol] = {
         ),
         Protocol(
             name="pocket",
-            summary="For the built-in pocket BERT: a higher learning rate than BERT-base's, short inputs, no dropout.",
-            learning_rate=1.5e-4,
+            summary="For the built-in pocket BERT: a warm-up, then a constant rate; short inputs, no dropout.",
+            learning_rate=3e-5,
             warmup=0.1,
             dropout=False,
             batch_size=8,
