@@ -12,12 +12,13 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from palimpsest.analysis.table import cka_table, curves_table, drift_table
-from palimpsest.errors import PalimpsestError
+from palimpsest.errors import NothingFinished, PalimpsestError, SpecError
 from palimpsest.figures import style
 from palimpsest.figures.registry import figure_of, table_of
 from palimpsest.figures.schematic import layers_after
 from palimpsest.specs.study import Drawing
 from palimpsest.store import Record
+from palimpsest.training.outcome import Outcome
 
 
 def drawn(tables: Any, figure_kind: str, **options: Any) -> Any:
@@ -328,6 +329,36 @@ def test_curves_of_different_length_go_on_while_half_of_the_trials_do(tables: An
     assert list(found.get_xdata()) == [2, 4, 6, 8]
     np.testing.assert_allclose(found.get_ydata(), [(1 + 0.5) / 2, (0.8 + 0.45) / 2, 0.6, 0.4])
     assert "running mean" not in figure._supxlabel.get_text()  # four points are not smoothed
+
+
+def test_a_curve_of_one_step_is_a_dot(tables: Any) -> None:
+    made = tables(
+        {"tasks": ["rte"], "experiments": [{"kind": "incremental", "preserved": [12], "sizes": ["all"], "trials": 1}]}
+    )
+    [held] = made.store.held.values()
+    made.store.held[held.id] = Record(held.trial, replace(held.outcome, curve=((1, 0.7),)), held.provenance)
+    figure = drawn(made, "curves")
+    assert figure.axes[0].lines[0].get_marker() == "o"
+    assert "one trial per line" in figure._supxlabel.get_text()
+    with pytest.raises(SpecError, match="option smooth of the figure curves"):
+        drawn(made, "curves", smooth=0)
+
+
+def test_a_matrix_without_a_baseline_has_scores_and_no_colours(tables: Any) -> None:
+    experiment = {"kind": "sequential", "direct": False, "sizes": ["all"], "trials": 2}
+    made = tables({"tasks": ["mrpc", "rte"], "experiments": [experiment]})
+    set_scores(made, lambda at: 0.6 + 0.1 * at["trial"])
+    figure = drawn(made, "sequential")
+    assert len(figure.axes) == 1  # no colour bar
+    assert "[0.650]" in [text.get_text() for text in figure.axes[0].texts]
+
+
+def test_when_all_trials_have_failed(tables: Any) -> None:
+    made = tables({"tasks": ["mrpc", "rte"], "experiments": [{"kind": "sequential", "sizes": ["all"], "trials": 1}]})
+    for id, held in made.store.held.items():
+        made.store.held[id] = Record(held.trial, Outcome("failed", "the loss became nan", "accuracy"), {})
+    with pytest.raises(NothingFinished, match="4 of 4 trials failed; `palimpsest status` says why"):
+        drawn(made, "sequential")
 
 
 def test_five_panels_are_three_and_two() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -83,6 +84,45 @@ def test_the_law_of_the_cased_protocol_is_scipys_with_scale_one() -> None:
     assert stats.kstest(drawn, law.cdf).pvalue > 1e-3
 
 
+def planned(**experiment: Any) -> list[Cell]:
+    names = experiment.pop("names", ["a", "b", "c"])
+    protocol = experiment.pop("protocol", "paper")
+    study = {"name": "s", "tasks": names, "protocol": protocol, "experiments": [experiment]}
+    known = {name: TaskIdentity(name, None, 100) for name in names}
+    return expand(Study.parse(study, "test"), EncoderIdentity("tiny", None, 3, 2), known)
+
+
+def test_a_chain_of_three_has_three_ancestors() -> None:
+    cells = planned(kind="sequential", chains=[["a", "b", "c"]], intermediate=[], trials=1, direct=False)
+    assert [(c.at["task"], c.at["chain"]) for c in cells] == [("a", "a, b, c"), ("b", "a, b, c")]
+    for cell in cells:
+        assert [t.task for t in cell.trial.ancestors] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("name", ["direct", "with b", "a, b"])
+def test_names_that_chains_could_not_be_told_apart_by(name: str) -> None:
+    for kind in ("sequential", "interleaved"):
+        with pytest.raises(SpecError, match=f"the task {name!r} must have another name"):
+            planned(kind=kind, names=[name, "b"])
+    assert planned(kind="incremental", names=[name], trials=1)
+
+
+def test_what_can_be_learnt_together() -> None:
+    with pytest.raises(SpecError, match="there is only a; name two or more"):
+        planned(kind="interleaved", names=["a"])
+    with pytest.raises(SpecError, match="named twice among those learnt together: a, a"):
+        planned(kind="interleaved", together=[["a", "a"]])
+
+
+def test_frozen_layers_are_counted_among_those_that_are_left() -> None:
+    short = {"kind": "custom", "variants": {"intact": [], "short": [{"kind": "delete", "layers": [1]}]}, "trials": 1}
+    with pytest.raises(SpecError, match="frozen layer 3 is out of range: the variant 'short' has 2 layers"):
+        planned(**short, protocol={"frozen_layers": [3]})
+    with pytest.raises(SpecError, match="frozen layer 4 is out of range: tiny has 3 layers"):
+        planned(**short, protocol={"frozen_layers": [4]})
+    assert len(planned(**short, protocol={"frozen_layers": [-1, 2]})) == 6
+
+
 # Deleting layers
 
 
@@ -159,7 +199,7 @@ def test_tasks_that_a_sequence_names_must_be_the_studys() -> None:
     for keys in ({"kind": "sequential", "chains": [["cola"]]}, {"kind": "interleaved", "together": [["rte", "sst2"]]}):
         with pytest.raises(SpecError, match="not among the study's"):
             experiment(**keys)
-    with pytest.raises(SpecError, match="alone"):
+    with pytest.raises(SpecError, match="only rte"):
         experiment(kind="interleaved", together=[["rte"]])
 
 

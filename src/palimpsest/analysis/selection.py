@@ -119,9 +119,14 @@ def need_something(rows: pd.DataFrame) -> pd.DataFrame:
     """The finished rows; an error when there are none."""
     done = rows[finished(rows) & rows["score"].notna()]
     if done.empty:
-        total = rows["id"].nunique()
+        trials = rows.drop_duplicates("id")
+        failed = int(is_(trials, "status", "failed").sum())
+        if failed:
+            raise NothingFinished(
+                f"nothing finished: {failed} of {len(trials)} trials failed; `palimpsest status` says why"
+            )
         raise NothingFinished(
-            f"nothing finished yet: none of these {total} trials is in the store; run the study first"
+            f"nothing finished yet: none of these {len(trials)} trials is in the store; run the study first"
         )
     return done
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from pydantic import Field
 
 from palimpsest.analysis import selection
 from palimpsest.analysis.names import chain_name, short, size_name, task_name
@@ -30,7 +31,7 @@ def curves(
     tasks: Sequence[str] | None = None,
     size: str | int | float | None = None,
     own_numbering: bool = False,
-    smooth: int = 5,
+    smooth: Annotated[int, Field(ge=1)] = 5,
 ) -> Figure:
     """One panel per task, one line per point of the experiment: the training loss, averaged over its trials.
 
@@ -64,10 +65,14 @@ def curves(
             widest = max(widest, window)
             smoothed = mean.rolling(window, min_periods=1).mean()
             (handles[point],) = ax.plot(
-                smoothed.index.to_numpy(dtype=float), smoothed.to_numpy(dtype=np.float64), linewidth=1.3, **look
+                smoothed.index.to_numpy(dtype=float),
+                smoothed.to_numpy(dtype=np.float64),
+                linewidth=1.3,
+                marker="o" if len(mean) == 1 else "",
+                **look,
             )
         ax.set(title=style.literal(task_name(task)), xlabel="Step", ylabel="Training loss")
-        ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+        ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
     title = "" if kind != "incremental" else "First re-initialised layer" if own_numbering else "Layers preserved (k)"
     shown = {_name(point, kind, own_numbering): handles[point] for point in looks if point in handles}
     style.legend(figure, list(shown.values()), list(shown), title=title)

@@ -28,9 +28,12 @@ def heat_map(
 
     `below` are texts in smaller print under the first ones; `label` says what the colours stand for.
     """
-    reach = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
+    reach = float(np.nanmax(np.abs(values), initial=0.0))
     image = ax.imshow(
-        np.ma.masked_invalid(values), cmap=mpl.colormaps["RdBu"], norm=TwoSlopeNorm(0.0, -reach, reach), aspect="auto"
+        np.ma.masked_invalid(values),
+        cmap=mpl.colormaps["RdBu"],
+        norm=TwoSlopeNorm(0.0, -(reach or 1.0), reach or 1.0),
+        aspect="auto",
     )
     for i, line in enumerate(texts):
         for j, text in enumerate(line):
@@ -47,6 +50,8 @@ def heat_map(
     ax.tick_params(length=0)
     for spine in ax.spines.values():
         spine.set_visible(False)
+    if not reach:
+        return
     bar = ax.figure.colorbar(image, ax=ax, shrink=0.8, pad=0.02)
     bar.ax.tick_params(labelsize=7)
     bar.set_label(label, fontsize=7)

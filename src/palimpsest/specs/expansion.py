@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -22,7 +23,14 @@ from palimpsest.specs.experiment import (
     SeedName,
     Sequential,
 )
-from palimpsest.specs.intervention import DeleteLayers, Intervention, PermuteLayers, Reinitialize, ReinitializeHeads
+from palimpsest.specs.intervention import (
+    DeleteLayers,
+    Intervention,
+    PermuteLayers,
+    Reinitialize,
+    ReinitializeHeads,
+    deleted,
+)
 from palimpsest.specs.protocol import Initialiser, Protocol
 from palimpsest.specs.size import Size, size_label
 from palimpsest.specs.study import Study
@@ -137,9 +145,11 @@ class _Walk:
             self._protocol = self._protocol.model_copy(update={"converge": e.converge})
         self._known = {name: tasks[name] for name in study.task_names}
         self._points = list(_points(e, encoder, tuple(self._tasks), study.task_names))
-        for layer in self._protocol.frozen_layers:
-            if not 1 <= abs(layer) <= encoder.depth:
-                raise SpecError(f"frozen layer {layer} is out of range: {encoder.name} has {encoder.depth} layers")
+        for layer, point in itertools.product(self._protocol.frozen_layers, self._points):
+            left = encoder.depth - deleted(point.interventions)
+            if not 1 <= abs(layer) <= left:
+                what = encoder.name if left == encoder.depth else f"the variant {point.at['variant']!r}"
+                raise SpecError(f"frozen layer {layer} is out of range: {what} has {left} layers")
         named = {name for point in self._points for name in (*point.after, *point.together)}
         self._sizes = {name: _available(task, e) for name, task in self._tasks.items()}
         for task in (tasks[name] for name in sorted(named)):
@@ -241,16 +251,31 @@ def _points(
             if e.direct:
                 yield _Point({"chain": DIRECT})
             for chain in chains:
-                yield _Point({"chain": ", ".join(chain)}, after=chain)
+                yield _Point({"chain": _chain(chain)}, after=chain)
         case Interleaved():
             if e.direct:
                 yield _Point({"chain": DIRECT})
             for group in e.together or (tasks,):
+                if len(set(group)) < len(group):
+                    raise SpecError(f"a task is named twice among those learnt together: {', '.join(group)}")
                 if len(group) < 2:
-                    raise SpecError(f"tasks are interleaved with others; {group[0]} alone is the baseline")
-                yield _Point({"chain": f"with {', '.join(group)}"}, together=group)
+                    raise SpecError(
+                        f"tasks are interleaved with others, but there is only {group[0]}; name two or more"
+                    )
+                yield _Point({"chain": f"with {_chain(group)}"}, together=group)
         case _:
             raise SpecError(f"experiments of type {type(e).__name__} cannot be expanded")
+
+
+def _chain(names: tuple[str, ...]) -> str:
+    """Names of tasks in a row, as tables and figures take them apart again."""
+    for name in names:
+        if name == DIRECT or name.startswith("with ") or ", " in name:
+            raise SpecError(
+                f"the task {name!r} must have another name to stand in a sequence or be interleaved: not {DIRECT!r}, "
+                "nothing that begins with 'with ', and no comma"
+            )
+    return ", ".join(names)
 
 
 def _check(intervention: Intervention, encoder: EncoderIdentity, where: str) -> EncoderIdentity:
