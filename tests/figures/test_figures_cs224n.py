@@ -166,6 +166,16 @@ def test_cka_begins_with_the_embeddings(drifting: Any) -> None:
     np.testing.assert_allclose(line(drawn(drifting, "cka")).get_ydata(), [1, 0.9, 0.8, 0.5])
 
 
+def test_cka_without_embeddings_still_begins_with_layer_0(drifting: Any) -> None:
+    for id, held in drifting.store.held.items():
+        measures = {**held.outcome.measures, "cka": [float("nan"), 0.9, 0.8, 0.5]}
+        drifting.store.held[id] = Record(held.trial, replace(held.outcome, measures=measures), held.provenance)
+    figure = drawn(drifting, "cka")
+    np.testing.assert_allclose(line(figure).get_ydata(), [0.9, 0.8, 0.5])
+    assert list(figure.axes[0].get_xticks()) == [0, 1, 2, 3]
+    assert "the first token's is the same in all examples" in figure._supxlabel.get_text()
+
+
 def test_a_study_that_measured_nothing_is_told_how_to(tables: Any) -> None:
     made = tables({"tasks": ["sst2"], "experiments": [{"kind": "incremental", "sizes": [500], "preserved": ["L"]}]})
     with pytest.raises(PalimpsestError, match="measure"):

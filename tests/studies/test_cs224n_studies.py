@@ -66,6 +66,17 @@ def test_the_grids_are_those_of_the_reports() -> None:
     assert {c.trial.protocol.converge for c in studies["cs224n/converged"]} == {Convergence()}
 
 
+def test_drawings_follow_the_tasks_that_are_chosen() -> None:
+    [heads] = load("cs224n/heads", {"tasks": "CoLA"})
+    assert {tuple(d.options.get("tasks", ())) for d in heads.tables} == {("cola",), ()}
+    assert len(heads.tables) == 4
+    [layers] = load("cs224n/layers", {"tasks": ["rte", "mrpc"]})
+    assert [d.options.get("tasks") for d in layers.figures] == [None, ["rte", "mrpc"]]
+    mine = {"name": "mine", "train": "t.csv", "validation": "d.csv", "text": "sentence", "label": "verdict"}
+    [others] = load("cs224n/heads", {"tasks": ["mini-sentiment", mine]})
+    assert [d.kind for d in others.tables] == ["heads-tests"]
+
+
 def test_the_parent_of_a_sequence_is_the_baseline_of_its_task() -> None:
     [study] = load("cs224n/sequential")
     cells = cells_of(study)

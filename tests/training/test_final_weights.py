@@ -140,6 +140,15 @@ def test_cka_does_not_see_rotation_shift_and_scale(seed: int) -> None:
     assert -1e-9 <= float(linear_cka(x, y)) <= 1
 
 
+def test_cka_of_what_is_the_same_in_all_examples() -> None:
+    rng = np.random.default_rng(0)
+    same = torch.as_tensor(rng.normal(size=(1, 4)).astype(np.float32)).expand(23, -1)
+    other = torch.as_tensor(rng.normal(size=(23, 4)))
+    assert torch.isnan(linear_cka(same, same))
+    assert torch.isnan(linear_cka(same, other))
+    assert float(linear_cka(same + 1e-2 * other, other)) == pytest.approx(1)
+
+
 # Deleted layers
 
 

@@ -63,7 +63,11 @@ def cka(
     Options: as for drift, of an experiment with ``measure: cka``.
     """
     rows = selection.experiment(table, "incremental", label=experiment, tasks=tasks, sizes=sizes)
-    return _over_layers(rows, cka, preserved, "cka", "Linear CKA", False, interval, "layer 0: embeddings")
+    note = "layer 0: embeddings"
+    chosen = cka[cka["id"].isin(list(rows["id"])) & selection.is_(cka, "at_layer", 0)]
+    if chosen["cka"].isna().all():
+        note += ", of which the first token's is the same in all examples"
+    return _over_layers(rows, cka, preserved, "cka", "Linear CKA", False, interval, note)
 
 
 def _over_layers(
@@ -85,7 +89,7 @@ def _over_layers(
     figure, panels = style.lines_by_size(summary, selection.tasks(rows), selection.sizes(rows), "at_layer")
     for task, ax in panels.items():
         ax.set(title=style.literal(task_name(task)), xlabel="Layer", ylabel=ylabel)
-        style.integer_axis(ax, int(summary["at_layer"].min()), int(summary["at_layer"].max()))
+        style.integer_axis(ax, int(long["at_layer"].min()), int(long["at_layer"].max()))
     touched = "" if point == int(rows["preserved"].max()) and preserved is None else f"{point} layers preserved"
     style.footnote(figure, note, touched, selection.mean_note(summary, interval), selection.missing_note(rows))
     return figure

@@ -53,6 +53,9 @@ def apply_settings(data: dict[str, Any], settings: dict[str, Any], where: str) -
                     place["protocol"] = _extended(place["protocol"], field, value)
         elif key == "tasks":
             data["tasks"], experiments = _only(value, data.get("tasks"), experiments, where)
+            for drawings in ("figures", "tables"):
+                if isinstance(data.get(drawings), list):
+                    data[drawings] = _about(data[drawings], value)
         elif key in ("protocol", "encoder"):
             data[key] = value
         else:
@@ -83,6 +86,19 @@ def _only(chosen: Any, tasks: Any, experiments: list[Any], where: str) -> tuple[
     if not kept:
         raise SpecError(f"{where}: no experiment of this study is about {', '.join(map(str, names))}")
     return [files.get(name, name) if isinstance(name, str) else name for name in names], kept
+
+
+def _about(drawings: list[Any], chosen: Any) -> list[Any]:
+    """Figures or tables restricted to the chosen tasks; those that are about others only are left out."""
+    names = [name.get("name") if isinstance(name, dict) else task_name(name) for name in listed(chosen)]
+    kept = []
+    for drawing in drawings:
+        options = drawing.get("options") if isinstance(drawing, dict) else None
+        if not isinstance(options, dict) or options.get("tasks") is None:
+            kept.append(drawing)
+        elif tasks := [name for name in task_names(options["tasks"]) if name in names]:
+            kept.append({**drawing, "options": {**options, "tasks": tasks}})
+    return kept
 
 
 def _without_strangers(place: dict[str, Any], names: list[Any]) -> dict[str, Any]:

@@ -50,10 +50,17 @@ def linear_cka(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
     It does not change when either is rotated, moved or scaled. NaN where one of them is constant.
     """
-    x, y = (v.double() - v.double().mean(0) for v in (x, y))
+    x, y = (_centred(v.double()) for v in (x, y))
     across, within, there = (torch.linalg.matrix_norm(a.T @ b) for a, b in ((y, x), (x, x), (y, y)))
     alike: torch.Tensor = across**2 / (within * there)
     return alike
+
+
+def _centred(x: torch.Tensor) -> torch.Tensor:
+    """Zero, and not rounding noise, where all examples are the same: a first token's embedding is."""
+    centred = x - x.mean(0)
+    differs: torch.Tensor = torch.linalg.matrix_norm(centred) > 1e-6 * torch.linalg.matrix_norm(x)
+    return centred * differs
 
 
 @lru_cache(maxsize=2)
