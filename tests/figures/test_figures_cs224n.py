@@ -12,7 +12,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from palimpsest.analysis.table import cka_table, curves_table, drift_table
-from palimpsest.errors import NothingFinished, PalimpsestError, SpecError
+from palimpsest.errors import NothingFinished, PalimpsestError, SpecError, UnknownName
 from palimpsest.figures import style
 from palimpsest.figures.registry import figure_of, table_of
 from palimpsest.figures.schematic import layers_after
@@ -387,6 +387,29 @@ def test_loss_curves_in_the_reports_numbering(tables: Any) -> None:
     set_scores(made, lambda at: at["preserved"] / 12)
     figure = drawn(made, "curves", own_numbering=True)
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["1", "13"]
+
+
+# Other metrics
+
+
+def test_other_metrics_than_the_first(tables: Any) -> None:
+    experiment = {"kind": "incremental", "preserved": [0, 12], "sizes": ["all"], "trials": 2}
+    made = tables({"tasks": ["squad2", "cola"], "experiments": [experiment]})
+    for cell in made.cells:
+        held = made.store.held[cell.trial.identity]
+        if cell.trial.task == "squad2":
+            outcome = replace(held.outcome, metric="f1", metrics={"f1": 0.5, "em": 0.1 * cell.at["preserved"] / 12})
+            made.store.held[cell.trial.identity] = Record(cell.trial, outcome, held.provenance)
+    figure = drawn(made, "incremental", metric="em")
+    assert [(ax.get_title(), ax.get_ylabel()) for ax in figure.axes] == [("SQuAD 2.0", "Exact match")]
+    np.testing.assert_allclose(line(figure).get_ydata(), [0, 0.1])
+    table = tabled(made, "summary", metric="em")
+    assert table.data["mean"].tolist() == pytest.approx([0, 0.1])
+    assert {row[3] for row in table.rows} == {"Exact match"}
+    with pytest.raises(UnknownName, match="unknown metric 'emm'"):
+        drawn(made, "incremental", metric="emm")
+    with pytest.raises(NothingFinished):
+        tabled(made, "summary", metric="pearson")
 
 
 # Medians

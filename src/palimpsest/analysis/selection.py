@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from palimpsest.analysis.names import size_order
+from palimpsest.analysis.names import METRICS, size_order
 from palimpsest.analysis.statistics import INTERVALS, finished
 from palimpsest.errors import NothingFinished, PalimpsestError, UnknownName
 from palimpsest.specs.size import parse_size, size_label
@@ -100,6 +100,18 @@ def metric(rows: pd.DataFrame) -> str:
     """The name of what `score` is; empty while nothing is finished."""
     names = unique(rows["metric"])
     return names[0] if names else ""
+
+
+def in_metric(rows: pd.DataFrame, metric: str | None) -> pd.DataFrame:
+    """The rows with another of their metrics for a score; tasks that do not have it are left out. None: as they are."""
+    if metric is None:
+        return rows
+    if metric not in METRICS:
+        raise UnknownName("metric", metric, METRICS)
+    values = rows[metric] if metric in rows else pd.Series(float("nan"), index=rows.index)
+    having = rows["task"][values.notna()]
+    changed = rows.assign(score=values, metric=rows["metric"].where(values.isna(), metric))
+    return changed[changed["task"].isin(list(having))] if len(having) else changed
 
 
 def depth(table: pd.DataFrame) -> int:

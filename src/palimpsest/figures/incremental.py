@@ -27,14 +27,17 @@ def incremental(
     probing: bool = True,
     published: bool = False,
     axis: scales.Axis = "preserved",
+    metric: str | None = None,
 ) -> Figure:
     """One panel per task, one solid line per size, the darker the larger; probing dashed.
 
     Options: `experiment`, the label of the incremental experiment (by default the first); `tasks` and `sizes`, some
     of its own; `interval`, the kind of the error bars; `probing`, whether to draw probing if the study has it;
     `published`, whether to mark what BERT-base is known to reach with all examples; `axis`, how layers are counted:
-    those preserved, those re-initialised, or from which on they are re-initialised (L + 1: none).
+    those preserved, those re-initialised, or from which on they are re-initialised (L + 1: none); `metric`, instead of
+    each task's first: f1, em, spearman, …
     """
+    table = selection.in_metric(table, metric)
     rows = selection.experiment(table, "incremental", label=experiment, tasks=tasks, sizes=sizes)
     done = selection.need_something(rows)
     labels = selection.sizes(rows)
@@ -53,8 +56,8 @@ def incremental(
             line = summary[(summary["task"] == task) & (summary["size"] == label)]
             if not line.empty:
                 handles[label] = style.bars(ax, line, "place", **looks[label])
-        metric = metric_name(selection.metric(done[done["task"] == task]))
-        ax.set(title=style.literal(task_name(task)), xlabel=scales.AXES[axis], ylabel=style.literal(metric))
+        score = metric_name(selection.metric(done[done["task"] == task]))
+        ax.set(title=style.literal(task_name(task)), xlabel=scales.AXES[axis], ylabel=style.literal(score))
         style.integer_axis(ax, *scales.ends(axis, depth))
     notes = [selection.mean_note(summary, interval)]
     drawn = rows

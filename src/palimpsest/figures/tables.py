@@ -20,12 +20,15 @@ def summary(
     *,
     interval: IntervalKind = "t",
     tasks: Sequence[str] | None = None,
+    metric: str | None = None,
 ) -> TextTable:
     """One row per experiment, task, size and point: mean, interval and n.
 
-    Options: `interval`, its kind; `tasks`, some of the study's.
+    Options: `interval`, its kind; `tasks`, some of the study's; `metric`, instead of each task's first: f1, em,
+    best_f1, spearman, …
     """
     rows = table if tasks is None else table[table["task"].isin(list(tasks))]
+    rows = selection.in_metric(rows, metric)
     done = selection.need_something(rows)
     by = ["part", "experiment", "kind", "task", "size", "protocol", *POINT]
     planned = rows.groupby(by, sort=False, dropna=False)["id"].nunique().rename("planned").reset_index()
