@@ -81,7 +81,8 @@ def ours(
     per_block: int,
     profile: bool = False,
 ) -> dict[str, Any]:
-    from palimpsest.training.stacked import HostStepper, Stack, assemble
+    from palimpsest.training.stack import Stack, assemble
+    from palimpsest.training.stepper import HostStepper
 
     encoder = synthetic.encoder(shape)
     steps = (count + 1) * per_block + 6

@@ -14,7 +14,8 @@ from palimpsest.specs.trial import Seeds, Trial
 from palimpsest.training import graphs
 from palimpsest.training.graphs import GraphStepper
 from palimpsest.training.preparation import Prepared
-from palimpsest.training.stacked import HostStepper, Stack, assemble, folded_gradients, gradients
+from palimpsest.training.stack import Stack, assemble, folded_gradients, gradients
+from palimpsest.training.stepper import HostStepper
 
 
 @pytest.fixture

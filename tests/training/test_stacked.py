@@ -21,6 +21,8 @@ from palimpsest.training.data import Data, prepare_data
 from palimpsest.training.outcome import Outcome
 from palimpsest.training.predictions import unpack
 from palimpsest.training.preparation import Prepared
+from palimpsest.training.stack import Stack, assemble
+from palimpsest.training.stepper import HostStepper
 
 BASE: dict[str, Any] = {"learning_rate": 1e-3, "epochs": 2, "max_length": 16}
 
@@ -171,8 +173,8 @@ def test_words_without_a_gradient_stay_where_they_are(
     data = make_data(30, 16)
     p = prepare(encoder, data, size=6, protocol={"optimizer": optimizer})
     whole = final_weights(p, data, monkeypatch)
-    stack = stacked.Stack(stacked.assemble([p], data), torch.device("cpu"))
-    stepper = stacked.HostStepper(stack)
+    stack = Stack(assemble([p], data), torch.device("cpu"))
+    stepper = HostStepper(stack)
     for step in range(stack.pack.steps):
         stepper.advance(step)
     vocabulary, word = stack.vocabulary, stack.word
@@ -194,8 +196,8 @@ def test_with_weight_decay_all_words_move(make_data: Callable[..., Data], monkey
     data = make_data(30, 16)
     p = prepare(encoder, data, size=6, protocol={"optimizer": "adamw", "weight_decay": 0.5})
     whole = final_weights(p, data, monkeypatch)
-    stack = stacked.Stack(stacked.assemble([p], data), torch.device("cpu"))
-    stepper = stacked.HostStepper(stack)
+    stack = Stack(assemble([p], data), torch.device("cpu"))
+    stepper = HostStepper(stack)
     for step in range(stack.pack.steps):
         stepper.advance(step)
     for name, view in stepper.working().items():

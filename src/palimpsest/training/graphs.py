@@ -15,7 +15,8 @@ from palimpsest.training.adam import device_update
 from palimpsest.training.data import Data
 from palimpsest.training.network import Batch
 from palimpsest.training.preparation import Prepared
-from palimpsest.training.stacked import Stack, Stepper, assemble, folded_gradients, gradients
+from palimpsest.training.stack import Stack, assemble, folded_gradients, gradients
+from palimpsest.training.stepper import Stepper
 
 _LENGTHS = (16, 32, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512)  # few of them mean few programs
 _PLACES = 8  # so do few sizes of packs
