@@ -43,6 +43,17 @@ def test_what_is_finished_is_not_missing(planned: Planned, tmp_path: Path) -> No
     assert said.endswith("seconds (at the pace of 4 finished trials)")
 
 
+def test_the_first_trials_of_every_point(study: Path) -> None:
+    """A large study can be run evenly and coarsely first, and widened later."""
+    settings = {"preserved": [0, 3], "trials": 4}
+    plan = make_plan(load(str(study), settings), None)
+    some, more = plan.missing(first=1), plan.missing(first=3)
+    assert (len(some), len(more), len(plan.missing())) == (2, 6, 8)
+    assert {t.identity for t in some} < {t.identity for t in more}
+    assert {t.seeds.order for t in more} == {0, 1, 2}
+    assert plan.missing(first=99) == plan.missing()
+
+
 def test_no_such_data_directory(study: Path) -> None:
     with pytest.raises(DataError, match="no such directory"):
         make_plan(load(str(study)), None, study.parent / "nowhere")

@@ -26,6 +26,15 @@ SetOpt = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change the study: sizes=500,5000  trials=10  protocol.epochs=5 …"),
 ]
+FirstOpt = Annotated[
+    int | None,
+    typer.Option(
+        "--first",
+        min=1,
+        metavar="N",
+        help="Only the first N trials of every point; a later run with more adds to them.",
+    ),
+]
 DeviceOpt = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda", help="Where to train.")]
 ClaimsOpt = Annotated[
     bool, typer.Option("--claims", help="Test the four claims of Tamkin et al. 2020 on all of the study's trials.")

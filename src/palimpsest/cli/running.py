@@ -13,6 +13,7 @@ from palimpsest.cli.options import (
     DEVICES,
     DataOpt,
     DeviceOpt,
+    FirstOpt,
     ModelOpt,
     OutOpt,
     SetOpt,
@@ -36,6 +37,7 @@ def plan(
     data: DataOpt = None,
     model: ModelOpt = None,
     set_: SetOpt = None,
+    first: FirstOpt = None,
     device: DeviceOpt = "auto",
 ) -> None:
     """Say what a study would run: trials, steps, time. Runs nothing."""
@@ -44,7 +46,7 @@ def plan(
     check_choice("device", device, DEVICES)
     place = open_if_there(store)
     made = planned(study, place, data, model, set_)
-    missing = made.missing()
+    missing = made.missing(first=first)
     console = new_console()
     encoders = ", ".join(sorted(set(made.resources.encoders.values())))
     console.print(f"[bold]{escape(study)}[/] on {escape(encoders)}", soft_wrap=True)
@@ -66,6 +68,7 @@ def run(
     model: ModelOpt = None,
     device: DeviceOpt = "auto",
     set_: SetOpt = None,
+    first: FirstOpt = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Run at most this many trials.")] = None,
     engine: Annotated[
         str, typer.Option("--engine", metavar="stacked|reference", help="How trials are trained.")
@@ -106,8 +109,8 @@ def run(
     check_choice("executor", executor, EXECUTORS)
     made = planned(study, open_if_there(store), data, model, set_)
     _run_missing(
-        made, store, device, engine, retry_failed, limit, shard, track or (), processes=processes, executor=executor,
-        address=address, worker_cores=worker_cores, pack_timeout=pack_timeout,
+        made, store, device, engine, retry_failed, limit, shard, first, track or (), processes=processes,
+        executor=executor, address=address, worker_cores=worker_cores, pack_timeout=pack_timeout,
     )  # fmt: skip
     again = (
         "".join(f" --set {s}" for s in set_ or [])
@@ -194,6 +197,7 @@ def _run_missing(
     retry_failed: bool = False,
     limit: int | None = None,
     shard: str | None = None,
+    first: int | None = None,
     track: Sequence[str] = (),
     **where: Any,
 ) -> None:
@@ -215,11 +219,12 @@ def _run_missing(
         pick_device(device)
     store = open_store(place, create=True)
     part = Shard.parse(shard) if shard else None
-    missing = made.missing(retry_failed, part)[:limit]
+    missing = made.missing(retry_failed, part, first)[:limit]
     console = new_console()
     if not missing:
-        which = f"of shard {shard}" if shard else f"{len(made.trials):,}"
-        console.print(f"Nothing to run: all {which} trials are in {escape(place)}.")
+        which = f"the first {first} trials of every point" if first else f"all {len(made.trials):,} trials"
+        which += f" of shard {shard}" if shard else ""
+        console.print(f"Nothing to run: {which} are in {escape(place)}.")
         return
     with ExitStack() as opened:
         trackers = [opened.enter_context(open_tracker(where_to)) for where_to in track]
@@ -233,7 +238,7 @@ def _run_missing(
         try:
             run_plan(
                 made, store, place, show, device, engine,  # type: ignore[arg-type]
-                limit=limit, retry_failed=retry_failed, shard=part, **where,
+                limit=limit, retry_failed=retry_failed, shard=part, first=first, **where,
             )  # fmt: skip
         except KeyboardInterrupt:
             display.stop()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from palimpsest.encoders.identity import identify as identify_encoder
 from palimpsest.encoders.identity import pinned
@@ -70,14 +72,28 @@ class Plan:
         """The distinct trials, by identity, in the order of the studies; before each, those that it comes after."""
         return {t.identity: t for cell in self.cells for t in (*cell.trial.ancestors, cell.trial)}
 
-    def missing(self, retry_failed: bool = False, shard: Shard | None = None) -> list[Trial]:
-        """The trials that have to be run (by this shard)."""
+    def missing(self, retry_failed: bool = False, shard: Shard | None = None, first: int | None = None) -> list[Trial]:
+        """The trials that have to be run (by this shard; the `first` so many of every point of the grids)."""
         done = {"finished"} if retry_failed else {"finished", "failed"}
+        wanted = self.trials if first is None else self._first(first)
         return [
             trial
             for number, (id, trial) in enumerate(self.trials.items())
-            if self.statuses.get(id) not in done and (shard is None or number % shard.of == shard.number - 1)
+            if self.statuses.get(id) not in done
+            and id in wanted
+            and (shard is None or number % shard.of == shard.number - 1)
         ]
+
+    def _first(self, most: int) -> set[str]:
+        """The identities of the first so many trials of every point, and of those that they come after."""
+        wanted: set[str] = set()
+        seen: Counter[tuple[Any, ...]] = Counter()
+        for cell in self.cells:
+            point = tuple(value for key, value in cell.at.items() if key != "trial")
+            seen[point] += 1
+            if seen[point] <= most:
+                wanted |= {t.identity for t in (*cell.trial.ancestors, cell.trial)}
+        return wanted
 
     def steps(self, trials: Sequence[Trial]) -> int:
         """Optimiser steps of these trials; for probes, which may stop early, the most that they can take."""

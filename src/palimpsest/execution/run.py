@@ -35,15 +35,16 @@ def run_plan(
     address: str | None = None,
     worker_cores: int = 1,
     pack_timeout: float | None = None,
+    first: int | None = None,
 ) -> None:
-    """Run the missing trials (of a shard; the first `limit` of them).
+    """Run the missing trials (of a shard; the `first` so many of every point; no more than `limit` in all).
 
     Returns when all have ended; errors leave the rest undone. `address` and `worker_cores` are for Ray.
     """
     from palimpsest.execution.executor import Work
 
     release(plan, store)
-    trials = plan.missing(retry_failed, shard)[:limit]
+    trials = plan.missing(retry_failed, shard, first)[:limit]
     if not trials:
         return
     work = Work(plan.resources, store, place, device, engine, pack_timeout)
