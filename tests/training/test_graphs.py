@@ -82,7 +82,7 @@ def test_what_the_optimiser_writes_to_is_not_aliased(tiny_encoder: Any, tiny_dat
     written: list[tuple[torch.Tensor, ...]] = []
     stack = Stack(assemble(trials(tiny_encoder, tiny_data), tiny_data), torch.device("cpu"))
     stepper = GraphStepper(stack, precision=torch.float32)
-    stepper._update = lambda *tensors: written.append(tensors[:5])  # type: ignore[assignment]
+    stepper._update = lambda *tensors: written.append(tensors[:5])
     stepper.compute(stepper.length_at(0))
     assert len(written) == len(stack.weights)
     for tensors in written:
@@ -93,7 +93,7 @@ def test_what_the_optimiser_writes_to_is_not_aliased(tiny_encoder: Any, tiny_dat
 def test_only_lengths_that_pay_are_compiled(tiny_encoder: Any, tiny_data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     stack = Stack(assemble(trials(tiny_encoder, tiny_data), tiny_data), torch.device("cpu"))
     monkeypatch.setattr(graphs, "_LENGTHS", (4, 8, 12, 16, 24, 32))
-    needed = np.array([stack.training.longest(stack.pack.rows[:, step]) for step in range(stack.pack.steps)])
+    needed = np.array([stack.training.length(stack.pack.rows[:, step], 32) for step in range(stack.pack.steps)])
     never = GraphStepper(stack, compiled=False)
     assert all(never.length_at(s) >= n for s, n in enumerate(needed))
     assert not GraphStepper(stack).compiled  # far too little work

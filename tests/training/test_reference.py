@@ -124,12 +124,12 @@ def test_every_example_once_per_epoch(make_data: Callable[..., Data]) -> None:
     assert len(p.examples) == len(set(p.examples)) == 20
 
 
-def test_rates() -> None:
-    encoder = encoder_of("bert")
+def test_rates(make_data: Callable[..., Data]) -> None:
+    encoder, data = encoder_of("bert"), make_data(30, 8)
 
     def rates(**protocol: Any) -> list[float]:
         trial = Trial(encoder="bert", task="t", protocol=Protocol.model_validate({"learning_rate": 1.0} | protocol))
-        return [round(float(r), 6) for r in Prepared(trial, None, encoder).rates(4)]  # type: ignore[arg-type]
+        return [round(float(r), 6) for r in Prepared(trial, data.task, encoder).rates(4)]
 
     assert rates() == [1, 1, 1, 1]
     assert rates(schedule="linear") == [1, 0.75, 0.5, 0.25]

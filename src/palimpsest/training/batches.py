@@ -14,7 +14,7 @@ from palimpsest.tasks.tokenize import Encoded
 from palimpsest.training.network import Batch
 
 Rows = npt.NDArray[np.int64]
-BUCKET = 8  # padded lengths are multiples of this, so that few different programs are needed
+_BUCKET = {"cpu": 1, "cuda": 8}  # padded lengths are multiples of this, which a GPU's kernels like better
 
 
 def steps_per_epoch(examples: int, batch_size: int) -> int:
@@ -31,13 +31,6 @@ def epoch_rows(examples: Rows, epoch: int, batch_size: int, seed: int) -> Rows:
     rows = np.full(steps_per_epoch(len(examples), batch_size) * batch_size, -1, dtype=np.int64)
     rows[: len(examples)] = examples[streams.permutation(len(examples), "order", seed, epoch)]
     return rows.reshape(-1, batch_size)
-
-
-def padded_length(longest: int, limit: int, padding: str = "dynamic") -> int:
-    """The length that a batch is padded to."""
-    if padding == "max":
-        return limit
-    return min(-(-longest // BUCKET) * BUCKET, -(-limit // BUCKET) * BUCKET)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,15 +54,19 @@ class Padded:
         mask = torch.arange(length, device=ids.device) < lengths[..., None]
         return Batch(ids, self.types[rows, :length].long(), mask, self.targets[rows], (rows >= 0).float())
 
-    def longest(self, rows: Rows) -> int:
-        """The longest of these examples, in tokens."""
-        return int(self.host_lengths[rows].max())
+    def length(self, rows: Rows, limit: int, padding: str = "dynamic") -> int:
+        """The length that a batch of these examples is padded to."""
+        if padding == "max":
+            return limit
+        bucket = _BUCKET[self.ids.device.type]
+        return -(-min(int(self.host_lengths[rows].max()), limit) // bucket) * bucket
 
 
 def pad(encoded: Encoded, pad_id: int, device: torch.device | str, limit: int | None = None) -> Padded:
     """Lay ragged examples out as rectangles, no wider than the encoder has positions (`limit`)."""
     lengths = np.append(np.diff(encoded.offsets), 0).astype(np.int64)
-    width = -(-int(lengths.max()) // BUCKET) * BUCKET
+    bucket = _BUCKET[torch.device(device).type]
+    width = -(-int(lengths.max()) // bucket) * bucket
     if limit is not None:
         width = min(width, limit)
     inside = np.arange(width) < lengths[:, None]

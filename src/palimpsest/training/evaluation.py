@@ -15,7 +15,7 @@ from palimpsest.tasks.metrics import score
 from palimpsest.tasks.spans import decode
 from palimpsest.tasks.squad import best_thresholds
 from palimpsest.tasks.tokenize import Encoded
-from palimpsest.training.batches import Padded, Rows, padded_length
+from palimpsest.training.batches import Padded, Rows
 from palimpsest.training.network import losses
 from palimpsest.training.outcome import Epoch, Outcome
 from palimpsest.training.predictions import pack
@@ -38,7 +38,7 @@ def chunks(padded: Padded, size: int, limit: int, padding: str = "dynamic") -> I
     order = np.argsort(padded.host_lengths[:-1], kind="stable").astype(np.int64)
     for begin in range(0, len(order), size):
         rows = order[begin : begin + size]
-        yield rows, padded_length(padded.longest(rows), limit, padding)
+        yield rows, padded.length(rows, limit, padding)
 
 
 def evaluate(task: Task, encoded: Encoded, logits: torch.Tensor) -> Evaluation:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from palimpsest.specs.protocol import Protocol
-from palimpsest.training.batches import Padded, Rows, padded_length
+from palimpsest.training.batches import Padded, Rows
 from palimpsest.training.data import Data
 from palimpsest.training.evaluation import (
     Evaluation,
@@ -96,7 +96,7 @@ def optimizer_of(network: Network, prepared: Prepared) -> torch.optim.Optimizer:
 def batch_of(padded: Padded, rows: Rows, protocol: Protocol) -> Batch:
     """The rows of one step (-1: the last batch of an epoch may be smaller), as long as the longest among them."""
     present = rows[rows >= 0]
-    length = padded_length(padded.longest(present), protocol.max_length, protocol.padding)
+    length = padded.length(present, protocol.max_length, protocol.padding)
     return padded.take(torch.as_tensor(present, device=padded.ids.device), length)
 
 

@@ -18,7 +18,7 @@ from torch.func import functional_call, vmap
 
 from palimpsest.encoders.loading import Encoder
 from palimpsest.specs.protocol import Protocol
-from palimpsest.training.batches import Padded, padded_length
+from palimpsest.training.batches import Padded
 from palimpsest.training.data import Data
 from palimpsest.training.evaluation import chunks
 from palimpsest.training.layers import Fold
@@ -142,7 +142,7 @@ class Stack:
         outputs = self.network.head.out_features
         shape = (trials, n, padded.ids.shape[1], 2) if self.kind == "spans" else (trials, n, outputs)
         result = torch.full(shape, -1e4)
-        typical = padded_length(int(np.median(padded.host_lengths[:-1])), self.limit, self.padding)
+        typical = int(np.median(padded.host_lengths[:-1])) + 1
         size = max(1, _EVALUATION_TOKENS[self.device.type] // (trials * typical))
 
         def forward(own: dict[str, torch.Tensor], batch: Batch) -> torch.Tensor:

@@ -7,7 +7,6 @@ import numpy.typing as npt
 import torch
 
 from palimpsest.training.adam import HostAdam
-from palimpsest.training.batches import padded_length
 from palimpsest.training.stack import Stack, gradients
 
 
@@ -44,7 +43,7 @@ class HostStepper(Stepper):
         stack, pack = self.stack, self.stack.pack
         stack.network.train()
         rows = pack.rows[:, step]
-        length = padded_length(stack.training.longest(rows), stack.limit, stack.padding)
+        length = stack.training.length(rows, stack.limit, stack.padding)
         batch = stack.renumber(stack.training.take(torch.as_tensor(rows), length))
         found, losses = gradients(stack.network, self._weights, batch, torch.as_tensor(pack.keys[:, step]))
         self._losses[:, step] = losses.numpy()
