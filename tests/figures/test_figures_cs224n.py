@@ -15,7 +15,7 @@ from palimpsest.analysis.table import cka_table, curves_table, drift_table
 from palimpsest.errors import NothingFinished, PalimpsestError, SpecError, UnknownName
 from palimpsest.figures import style
 from palimpsest.figures.registry import figure_of, table_of
-from palimpsest.figures.schematic import layers_after
+from palimpsest.figures.schematic import layers_after, schematic
 from palimpsest.specs.study import Drawing
 from palimpsest.store import Record
 from palimpsest.training.outcome import Outcome
@@ -432,6 +432,14 @@ def test_the_schematic_of_deleted_layers_is_shorter(tables: Any) -> None:
     made = tables({"tasks": ["cola"], "experiments": [{"kind": "custom", "variants": variants}]}, depth=4)
     assert layers_after(json.dumps(variants["short"]), 4) == [(1, False, []), (4, True, [])]
     assert [text.get_text() for text in drawn(made, "schematic").axes[0].texts] == ["1", "4"]
+
+
+def test_the_schematic_shows_layers_that_nothing_touches(tables: Any) -> None:
+    variants = {"short": [{"kind": "delete", "layers": [1]}]}
+    made = tables({"tasks": ["cola"], "experiments": [{"kind": "custom", "variants": variants}]}, depth=4)
+    frame = made.table
+    frame.attrs["depth"] = 4
+    assert [text.get_text() for text in schematic(frame).axes[0].texts] == ["2", "3", "4"]
 
 
 def test_variants_stand_below_each_other_in_the_studys_order(tables: Any) -> None:

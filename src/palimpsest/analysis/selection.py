@@ -115,7 +115,9 @@ def in_metric(rows: pd.DataFrame, metric: str | None) -> pd.DataFrame:
 
 
 def depth(table: pd.DataFrame) -> int:
-    """The number of layers, as far as the table tells: the highest that any trial preserves, touches or reorders."""
+    """The number of layers: as the table's attribute ``depth`` says, or the highest that any trial names."""
+    if table.attrs.get("depth"):
+        return int(table.attrs["depth"])
     highest = [int(v) for name in ("preserved", "layer") for v in table[name].dropna()]
     for text in unique(table["interventions"]):
         gone = 0  # what comes after a deletion counts the layers that are left

@@ -66,7 +66,9 @@ def parts(made: Plan, store: Store | None) -> Any:
             "datasets": lambda study=study: dataset_rows(study, made.resources.data),
             "claims": cache(lambda cells=tuple(cells): judge(cells, store, made.resources)),
         }
-        yield study, table(cells, store), material
+        frame = table(cells, store)
+        frame.attrs["depth"] = made.depths.get(study.encoder)
+        yield study, frame, material
     if store is not None:
         warn_of_problems(store)
 
