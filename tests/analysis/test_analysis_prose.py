@@ -37,6 +37,7 @@ def test_the_best_point_and_the_largest_gain_are_named() -> None:
     assert "with 500 examples" in text
     assert "The best point is k = 6 (0.80)" in text
     assert "+0.19, comes from preserving layers 1 to 6" in text
+    assert "comes from preserving layer 5." in describe_incremental(table({4: [0.5, 0.6], 5: [0.7, 0.8]}))
 
 
 def test_without_results_there_is_nothing_to_say() -> None:

@@ -49,4 +49,5 @@ def _steepest(points: dict[int, Interval]) -> str:
     ks = sorted(points)
     gains = {(a, b): points[b].mean - points[a].mean for a, b in itertools.pairwise(ks)}
     (a, b), gain = max(gains.items(), key=lambda item: item[1])
-    return f"the largest gain, {gain:+.2f}, comes from preserving layers {a + 1} to {b}."
+    which = f"layer {b}" if b == a + 1 else f"layers {a + 1} to {b}"
+    return f"the largest gain, {gain:+.2f}, comes from preserving {which}."
