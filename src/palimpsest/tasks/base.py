@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -48,7 +48,6 @@ class Task:
     load: Callable[[], tuple[Split, Split]]  # reads train and validation
     data: str | None = None  # see Trial.data
     source: str = ""  # for people: where the examples come from
-    no_answer_threshold: float = 0.0  # for spans: see Protocol.no_answer_threshold
 
     @cached_property
     def _splits(self) -> tuple[Split, Split]:
@@ -61,7 +60,3 @@ class Task:
     @property
     def validation(self) -> Split:
         return self._splits[1]
-
-    def judged(self, no_answer_threshold: float) -> Task:
-        """The same examples, judged with another threshold."""
-        return replace(self, load=lambda: self._splits, no_answer_threshold=no_answer_threshold)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from palimpsest.specs.protocol import Protocol
 from palimpsest.tasks.base import Task
 from palimpsest.tasks.metrics import score
 from palimpsest.tasks.spans import decode
@@ -41,7 +42,7 @@ def chunks(padded: Padded, size: int, limit: int, padding: str = "dynamic") -> I
         yield rows, padded.length(rows, limit, padding)
 
 
-def evaluate(task: Task, encoded: Encoded, logits: torch.Tensor) -> Evaluation:
+def evaluate(task: Task, encoded: Encoded, logits: torch.Tensor, protocol: Protocol) -> Evaluation:
     """Judge the logits of all validation rows, in their own order: [n, outputs], or [n, longest, 2] for spans."""
     targets = torch.as_tensor(encoded.targets)
     loss = float(losses(logits, targets, task.kind).mean())
@@ -57,7 +58,7 @@ def evaluate(task: Task, encoded: Encoded, logits: torch.Tensor) -> Evaluation:
         if encoded.windows is None or task.validation.second is None or isinstance(answers, np.ndarray):
             raise TypeError("spans are decoded from windows over paragraphs, and judged by Answers")
         decoded = decode(values[..., 0], values[..., 1], encoded.windows, task.validation.second)
-        predictions = decoded.answers(task.no_answer_threshold)
+        predictions = decoded.answers(protocol.no_answer_threshold)
         best = best_thresholds(decoded, answers)
     return Evaluation(loss, score(task, predictions) | best, pack(predictions))
 

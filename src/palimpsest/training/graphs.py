@@ -136,9 +136,9 @@ class GraphStepper(Stepper):
         lengths, steps = np.unique(_up(self._lengths, _COMPILED_LENGTHS), return_counts=True)
         saved = lengths * pack.rows.shape[2] * anatomy.hidden * anatomy.depth * _SAVED
         later = 1 + ahead / sum(pack.lengths)
-        worth = compiled or steps * len(pack.trials) * later * saved > _COMPILING
-        lengths = np.minimum(lengths, stack.training.ids.shape[1])
-        return frozenset(np.extract(worth * np.ones_like(lengths), lengths).tolist())
+        if not compiled:
+            lengths = lengths[steps * len(pack.trials) * later * saved > _COMPILING]
+        return frozenset(np.minimum(lengths, stack.training.ids.shape[1]).tolist())
 
     def length_at(self, step: int) -> int:
         """The padded length of all trials' batches at a step: rather a longer one that is compiled."""

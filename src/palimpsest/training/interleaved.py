@@ -65,7 +65,7 @@ def train(
         if (step + 1) % stretch == 0:
             network.head, network.kind = heads[0], task.kind
             logits = predict(network, data, padded[0][1], protocol.max_length)
-            evaluations.append(evaluate(task, data.validation, logits))
+            evaluations.append(evaluate(task, data.validation, logits, protocol))
             if not math.isfinite(evaluations[-1].loss):
                 return failure(ruined(evaluations[-1].loss, step + 1), task.metrics[0], np.array(train_losses))
             if prepared.converged(np.array(train_losses), len(evaluations)):

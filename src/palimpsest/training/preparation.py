@@ -45,8 +45,8 @@ def _pooler(anatomy: Anatomy) -> str:
 class Prepared:
     """A trial, ready to be trained.
 
-    `task` is judged as the trial's protocol says. `start` are the encoder's weights after the trial that this one comes
-    after, by the encoder's own names; `keep` is given those of this trial when it has ended.
+    `start` are the encoder's weights after the trial that this one comes after, by the encoder's own names; `keep`
+    is given those of this trial when it has ended.
     """
 
     trial: Trial
@@ -54,10 +54,6 @@ class Prepared:
     encoder: Encoder
     start: State | None = None
     keep: Callable[[State], None] | None = None
-
-    def __post_init__(self) -> None:
-        if self.protocol.no_answer_threshold != self.task.no_answer_threshold:
-            object.__setattr__(self, "task", self.task.judged(self.protocol.no_answer_threshold))
 
     @cached_property
     def examples(self) -> Rows:

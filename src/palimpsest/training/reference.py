@@ -67,7 +67,7 @@ def train(
             on_losses(step + 1, lambda: train_losses[None, :])
         if (step + 1) % stretch == 0:
             logits = predict(network, data, validation, protocol.max_length)
-            evaluations.append(evaluate(task, data.validation, logits))
+            evaluations.append(evaluate(task, data.validation, logits, protocol))
             if not math.isfinite(evaluations[-1].loss):
                 return failure(ruined(evaluations[-1].loss, step + 1), task.metrics[0], train_losses[: step + 1])
             if prepared.converged(train_losses[: step + 1], len(evaluations)):

@@ -104,7 +104,7 @@ class _Ledger:
         logits = predict()
         for t in due:
             prepared = self._pack.trials[t]
-            found = evaluate(prepared.task, self._pack.data.validation, logits[t])
+            found = evaluate(prepared.task, self._pack.data.validation, logits[t], prepared.protocol)
             self._evaluations[t].append(found)
             if not math.isfinite(found.loss):
                 self._close(t, failure(ruined(found.loss, step), prepared.task.metrics[0], losses[t, :step]))
