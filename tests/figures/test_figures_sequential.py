@@ -149,3 +149,9 @@ def test_loss_curves_in_the_reports_numbering(tables: Any) -> None:
     set_scores(made, lambda at: at["preserved"] / 12)
     figure = drawn(made, "curves", own_numbering=True)
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["1", "13"]
+
+
+def test_the_small_print_is_no_wider_than_a_small_figure(tables: Any) -> None:
+    made = tables({"tasks": ["rte", "cola"], "experiments": [{"kind": "sequential", "sizes": [200], "trials": 3}]})
+    figure = drawn(made, "sequential")
+    assert figure._supxlabel.get_window_extent().x1 <= figure.bbox.x1

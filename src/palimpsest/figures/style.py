@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec
 
@@ -17,6 +18,8 @@ from matplotlib.ticker import MaxNLocator
 from palimpsest.analysis.names import printable
 
 P = ParamSpec("P")
+
+_SMALL_PRINT = 21  # characters of a footnote on an inch
 
 STYLE: Any = {
     "font.family": "DejaVu Sans",
@@ -154,6 +157,6 @@ def title(figure: Figure, text: str) -> None:
 
 
 def footnote(figure: Figure, *parts: str) -> None:
-    """What a reader must know about the numbers, in small print below the panels."""
-    text = "; ".join(part for part in parts if part)
+    """What a reader must know about the numbers, in small print below the panels, no wider than the figure."""
+    text = textwrap.fill("; ".join(part for part in parts if part), round(_SMALL_PRINT * figure.get_figwidth()))
     figure.supxlabel(text.replace("$", r"\$"), x=0.01, ha="left", fontsize=7, color="#555555")
