@@ -205,6 +205,20 @@ def test_more_records_than_one_request_takes(store: Store, record: Callable[...,
     assert store.finished_ids([*ids, record(20).id]) == ids
 
 
+def test_a_store_that_somebody_makes_at_the_same_moment(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    del s3
+    url = f"s3://bucket/{uuid4().hex}"
+    look = RemoteStore._anything
+
+    def meanwhile(self: RemoteStore) -> str | None:
+        monkeypatch.setattr(RemoteStore, "_anything", look)
+        open_store(url, create=True)
+        return look(self)
+
+    monkeypatch.setattr(RemoteStore, "_anything", meanwhile)
+    assert open_store(url, create=True).finished_ids() == set()
+
+
 def _write(url: str, records: list[Record]) -> None:
     store = open_store(url, create=True)
     for record in records:

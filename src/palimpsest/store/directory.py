@@ -47,12 +47,12 @@ class DirectoryStore(Store):
                 raise StoreError(f"{path} is a file; a store is a directory")
             if not store._marker.exists():
                 others = [p.name for p in store.path.iterdir() if not p.name.startswith(f".{MARKER}.")]
-                if others:
+                if others and not store._marker.exists():  # somebody may just have made it a store
                     raise StoreError(
                         f"{path} is not a store: it has no {MARKER}, but other files ({sorted(others)[0]}, …). "
                         "Give an empty or a new directory"
                     )
-                if not create:
+                if not others and not create:
                     raise MissingStore(f"there is no store in {path}: the directory is empty")
                 with store._temporary(store._marker, json.dumps({"format": FORMAT}) + "\n") as temporary:
                     temporary.replace(store._marker)

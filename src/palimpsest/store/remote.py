@@ -49,11 +49,12 @@ class RemoteStore(Store):
         with store._reporting("open"):
             if not store._fs.exists(store._marker):
                 others = store._anything()
-                if others:
+                if others and not store._fs.exists(store._marker):  # somebody may just have made it a store
                     raise StoreError(f"{url} is not a store: it has no {MARKER}, but other objects ({others}, …)")
-                if not create:
+                if not others and not create:
                     raise MissingStore(f"there is no store in {url}; check the address, or run a study with it first")
-                store._fs.pipe_file(store._marker, (json.dumps({"format": FORMAT}) + "\n").encode())
+                if not others:
+                    store._fs.pipe_file(store._marker, (json.dumps({"format": FORMAT}) + "\n").encode())
             store._check_format()
         return store
 
