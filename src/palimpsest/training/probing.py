@@ -26,7 +26,7 @@ from palimpsest.training.dropout import Stream, StreamDropout
 from palimpsest.training.early_stopping import Account, Draw
 from palimpsest.training.features import Array, Features, Source, features
 from palimpsest.training.kernels import good_kernels
-from palimpsest.training.network import HEAD_SITE
+from palimpsest.training.network import HEAD_SITE, Kind
 from palimpsest.training.outcome import Outcome
 from palimpsest.training.preparation import Prepared
 
@@ -36,6 +36,7 @@ OnFinish = Callable[[Prepared, Outcome], None]
 _GATHERED = {"cpu": 1 << 24, "cuda": 1 << 28}  # bytes of features that are gathered at a time, for some steps ahead
 _RESIDENT = 0.6  # features go to the device when they take less than this part of its free memory
 _HELD_OUT_BATCH = 64
+_BLOCK = 32  # steps in a CUDA graph
 
 
 @good_kernels
@@ -178,55 +179,34 @@ class _Stack:
             places = [n for n, p in enumerate(running) if self.accounts[p].per_epoch >= end]
             active = [running[n] for n in places]
             where = torch.as_tensor(places, device=self.device)
-            for step, step_losses in enumerate(self._stretch(epoch, active, begin, end), begin):
-                losses[step].index_copy_(0, where, step_losses)
-                self._done += 1
-                if on_step:
-                    on_step(self._done, len(running))
+            step = begin
+            for found in self._stretch(epoch, active, begin, end):
+                losses[step : step + len(found)].index_copy_(1, where, found)
+                for _ in range(len(found)):
+                    self._done += 1
+                    if on_step:
+                        on_step(self._done, len(running))
+                step += len(found)
             begin = end
         return losses.cpu().numpy()
 
     def _stretch(self, epoch: int, active: list[int], begin: int, end: int) -> Iterator[torch.Tensor]:
-        """Steps begin..end of an epoch for the active probes; yields their training losses, on the device."""
-        r = self.recipe
+        """Steps begin..end of an epoch for the active probes; yields training losses [some steps, active]."""
         index = torch.as_tensor(active, device=self.device)
-        weights, first, second = self.weights[index], self.first[index], self.second[index]
-        rows = self._rows(epoch, active, begin, end)
-        rate, size, root = (self._to_device(x).float()[..., None, None] for x in self._steps(epoch, active, begin, end))
-        keys = self._dropout_keys(epoch, active, begin, end)
+        steps = _Steps(self.recipe, self.kind, *(t[index] for t in (self.weights, self.first, self.second)))
         clips = [self.clips[p] for p in active]
-        clip = torch.tensor([float("inf") if c is None else c for c in clips], device=self.device)[:, None, None]
-        clipped = any(c is not None for c in clips)
-        gradient, update = torch.empty_like(weights), torch.empty_like(weights)
+        if any(c is not None for c in clips):
+            given = [float("inf") if c is None else c for c in clips]
+            steps.clip = torch.tensor(given, device=self.device)[:, None, None]
+        rows = self._rows(epoch, active, begin, end)
+        paces = [self._to_device(x).float()[..., None, None] for x in self._steps(epoch, active, begin, end)]
+        keys = self._dropout_keys(epoch, active, begin, end)
         for chunk in self._chunks(len(rows), rows[0].numel()):
             x, goals, share = self._take(rows[chunk], active)
             if keys is not None:
                 self._drop(x, keys[chunk])
-            for s in range(len(x)):
-                step = chunk.start + s
-                logits = torch.bmm(x[s], weights.mT)
-                losses, slope = self._losses(logits, goals[s])
-                torch.bmm((slope * share[s]).mT, x[s], out=gradient)
-                if clipped:
-                    norm = gradient.square().sum((1, 2), keepdim=True).sqrt()
-                    gradient.mul_((clip / (norm + 1e-6)).clamp(max=1.0))
-                # Adam as torch.optim has it, with a step count and a rate for every probe.
-                first.lerp_(gradient, 1 - r.beta1)
-                second.mul_(r.beta2).addcmul_(gradient, gradient, value=1 - r.beta2)
-                if r.decay:
-                    weights.mul_(1 - rate[step] * r.decay)
-                torch.sqrt(second, out=update).div_(root[step]).add_(r.epsilon)
-                weights.sub_(torch.div(first, update, out=update).mul_(size[step]))
-                yield (losses * share[s, ..., 0]).sum(1)
-        self.weights[index], self.first[index], self.second[index] = weights, first, second
-
-    def _losses(self, logits: torch.Tensor, goals: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of every example, its loss […] and the loss's derivative by the logits […, outputs]."""
-        if self.kind == "regression":
-            error = logits - goals
-            return error[..., 0].square(), 2 * error
-        log_p = F.log_softmax(logits, -1)
-        return -(log_p * goals).sum(-1), log_p.exp() - goals
+            yield steps.advance((x, goals, share, *(pace[chunk] for pace in paces)))
+        self.weights[index], self.first[index], self.second[index] = steps.weights, steps.first, steps.second
 
     def _take(self, rows: torch.Tensor, probes: list[int]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Features, goals, and each example's share in its batch (0 for those that only fill it), of rows [S, P, B]."""
@@ -309,7 +289,7 @@ class _Stack:
         total = torch.zeros(len(running), dtype=torch.float64, device=self.device)
         for chunk in self._chunks(len(rows), rows[0].numel()):
             x, goals, _ = self._take(rows[chunk], running)
-            losses = self._losses(torch.einsum("spbh,pch->spbc", x, weights), goals)[0]
+            losses = _losses(torch.einsum("spbh,pch->spbc", x, weights), goals, self.kind)[0]
             total += torch.where(rows[chunk] >= 0, losses, 0.0).double().sum((0, 2))
         return (total / torch.tensor([len(own) for own in held], device=self.device)).tolist()
 
@@ -326,13 +306,97 @@ class _Stack:
             flat = weights.flatten(0, 1)
             logits = torch.addmm(flat[:, -1], self.validation[slab].float(), flat[:, :-1].T)
             logits = logits.reshape(count, len(places), outputs).swapaxes(0, 1)
-            losses[places] = self._losses(logits, self.validation_goals)[0].double().mean(1)
+            losses[places] = _losses(logits, self.validation_goals, self.kind)[0].double().mean(1)
             values[places] = logits.argmax(-1).float() if self.kind == "classification" else logits[..., 0]
         found = values.cpu().numpy()
         return losses.tolist(), found.astype(np.int64) if self.kind == "classification" else found
 
     def _to_device(self, array: npt.NDArray[Any]) -> torch.Tensor:
         return torch.as_tensor(np.ascontiguousarray(array)).to(self.device)
+
+
+class _Steps:
+    """The weights and moments of probes, and how they move, step by step.
+
+    A step is a dozen tiny kernels, which take less time than starting them: on a GPU a block of steps is a CUDA graph.
+    """
+
+    def __init__(
+        self, recipe: _Recipe, kind: Kind, weights: torch.Tensor, first: torch.Tensor, second: torch.Tensor
+    ) -> None:
+        self.recipe, self.kind = recipe, kind
+        self.weights, self.first, self.second = weights, first, second
+        self.clip: torch.Tensor | None = None
+        self._gradient, self._update = torch.empty_like(weights), torch.empty_like(weights)
+        self._block: tuple[torch.Tensor, ...] = ()  # what the graph reads
+        self._found: torch.Tensor | None = None  # and what it writes
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    def advance(self, given: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        """As many steps as are given: features, goals, shares, rates, sizes and roots [S, P, …]. Losses [S, P]."""
+        steps = len(given[0])
+        if self.weights.device.type != "cuda" or steps < _BLOCK:
+            return self._plainly(given)
+        losses = [self._captured(tuple(t[n : n + _BLOCK] for t in given)) for n in range(0, steps - _BLOCK + 1, _BLOCK)]
+        if steps % _BLOCK:
+            losses.append(self._plainly(tuple(t[steps - steps % _BLOCK :] for t in given)))
+        return torch.cat(losses)
+
+    def _plainly(self, given: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        return torch.stack([self._step(*(t[n] for t in given)) for n in range(len(given[0]))])
+
+    def _captured(self, given: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        if self._graph is None:
+            state = [t.clone() for t in (self.weights, self.first, self.second)]
+            self._block = tuple(t.clone() for t in given)
+            stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                self._step(*(t[0] for t in self._block))  # warms up
+            torch.cuda.current_stream().wait_stream(stream)
+            self._graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._graph):
+                self._found = self._plainly(self._block)
+            for t, before in zip((self.weights, self.first, self.second), state, strict=True):
+                t.copy_(before)
+        for place, t in zip(self._block, given, strict=True):
+            place.copy_(t)
+        self._graph.replay()
+        assert self._found is not None
+        return self._found.clone()
+
+    def _step(
+        self,
+        x: torch.Tensor,
+        goals: torch.Tensor,
+        share: torch.Tensor,
+        rate: torch.Tensor,
+        size: torch.Tensor,
+        root: torch.Tensor,
+    ) -> torch.Tensor:
+        r, weights, gradient, update = self.recipe, self.weights, self._gradient, self._update
+        losses, slope = _losses(torch.bmm(x, weights.mT), goals, self.kind)
+        torch.bmm((slope * share).mT, x, out=gradient)
+        if self.clip is not None:
+            norm = gradient.square().sum((1, 2), keepdim=True).sqrt()
+            gradient.mul_((self.clip / (norm + 1e-6)).clamp(max=1.0))
+        # Adam as torch.optim has it, with a step count and a rate for every probe.
+        self.first.lerp_(gradient, 1 - r.beta1)
+        self.second.mul_(r.beta2).addcmul_(gradient, gradient, value=1 - r.beta2)
+        if r.decay:
+            weights.mul_(1 - rate * r.decay)
+        torch.sqrt(self.second, out=update).div_(root).add_(r.epsilon)
+        weights.sub_(torch.div(self.first, update, out=update).mul_(size))
+        return (losses * share[..., 0]).sum(1)
+
+
+def _losses(logits: torch.Tensor, goals: torch.Tensor, kind: Kind) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of every example, its loss […] and the loss's derivative by the logits […, outputs]."""
+    if kind == "regression":
+        error = logits - goals
+        return error[..., 0].square(), 2 * error
+    log_p = F.log_softmax(logits, -1)
+    return -(log_p * goals).sum(-1), log_p.exp() - goals
 
 
 class _Bank:
