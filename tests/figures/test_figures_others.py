@@ -24,6 +24,7 @@ from palimpsest.figures.tables import datasets
 
 INCREMENTAL: dict[str, Any] = {"kind": "incremental", "sizes": [500, "5k"], "trials": {"500": 5, "default": 2}}
 FAST: dict[str, Any] = INCREMENTAL | {"label": "5 × rate", "protocol": {"reinitialized_rate": 5, "name": "fast"}}
+LOOKING: dict[str, Any] = {"protocol": {"evaluate": "epoch"}}
 
 
 def test_scatter_draws_every_trial_and_a_dotted_mean(tables: Any) -> None:
@@ -67,7 +68,7 @@ def test_comparison_needs_two_labels_and_a_common_size(tables: Any) -> None:
 
 
 def test_epochs_draws_loss_above_score_per_task_and_size(tables: Any) -> None:
-    experiment = INCREMENTAL | {"preserved": [0, "L/2", "L"], "epochs": 4, "label": "long"}
+    experiment = INCREMENTAL | LOOKING | {"preserved": [0, "L/2", "L"], "epochs": 4, "label": "long"}
     made = tables({"tasks": ["sst2", "cola"], "experiments": [INCREMENTAL, experiment]}, depth=4)
     figure: Any = epochs(made.table, made.epochs, experiment="long")
     titles = [ax.get_title() for ax in figure.axes]
@@ -82,6 +83,15 @@ def test_epochs_draws_loss_above_score_per_task_and_size(tables: Any) -> None:
     assert thick[1].get_ydata().tolist() == pytest.approx(table.groupby("epoch")["score"].mean().tolist())
     assert len(thin) == 3 * 5
     assert "n = 2 to 5" in footnote(figure)
+
+
+def test_epochs_needs_trials_that_looked_at_every_one(tables: Any) -> None:
+    made = tables({"tasks": ["sst2"], "experiments": [INCREMENTAL, INCREMENTAL | LOOKING | {"label": "seen"}]}, depth=2)
+    with pytest.raises(PalimpsestError, match=r"only after the last epoch.*protocol: \{evaluate: epoch\}"):
+        epochs(made.table, made.epochs)
+    assert len(epochs(made.table, made.epochs, experiment="seen").axes) == 4
+    once = tables({"tasks": ["sst2"], "experiments": [INCREMENTAL | {"epochs": 1}]}, depth=2)
+    assert len(epochs(once.table, once.epochs).axes) == 4
 
 
 def test_schematic_needs_no_results_and_shows_every_condition(tables: Any) -> None:

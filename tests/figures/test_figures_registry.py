@@ -90,9 +90,31 @@ def test_a_study_can_be_checked_before_it_is_run() -> None:
         check(good.model_copy(update={"tables": (Drawing(kind="summary", options={"colour": 1}),)}))
 
 
+def test_a_figure_over_the_epochs_needs_looks_at_them_before_anything_is_run() -> None:
+    def checked(option: dict[str, str], *experiments: dict[str, Any], **changes: Any) -> None:
+        figures = [{"kind": "epochs", "options": option}]
+        known = [{"kind": "incremental", **e} for e in experiments]
+        check(
+            Study.parse({"name": "s", "tasks": ["sst2"], "experiments": known, "figures": figures, **changes}, "test")
+        )
+
+    seen = {"protocol": {"evaluate": "epoch"}}
+    checked({}, seen)
+    checked({}, {}, **seen)
+    checked({}, {"epochs": "converge"})
+    checked({}, {"protocol": {"epochs": "converge"}})
+    checked({"experiment": "long"}, {}, {"label": "long"} | seen)
+    with pytest.raises(SpecError, match=r"s: the figure epochs needs .*--set protocol\.evaluate=epoch"):
+        checked({}, {})
+    with pytest.raises(SpecError, match=r"protocol: \{evaluate: epoch\}"):
+        checked({"experiment": "long"}, seen, {"label": "long"})
+
+
 @pytest.mark.parametrize(("what", "kinds"), [("figures", FIGURES), ("tables", TABLES)])
 def test_every_registered_kind_exists_and_says_what_it_is(what: str, kinds: dict[str, str]) -> None:
-    study = Study.parse({"name": "s", **STUDY} | {what: [{"kind": kind} for kind in kinds]}, "test")
+    study = Study.parse(
+        {"name": "s", **STUDY, "protocol": {"evaluate": "epoch"}} | {what: [{"kind": kind} for kind in kinds]}, "test"
+    )
     check(study)
 
 
@@ -127,7 +149,7 @@ def test_long_and_broken_names_are_shortened(tables: Any) -> None:
 
 
 def test_material_besides_the_table(tables: Any) -> None:
-    made = tables(STUDY, depth=2)
+    made = tables(STUDY | {"protocol": {"evaluate": "epoch"}}, depth=2)
     with pytest.raises(PalimpsestError, match="the figure epochs is drawn from epochs, which were not given"):
         figure_of(made.table, Drawing(kind="epochs"))
     assert len(figure_of(made.table, Drawing(kind="epochs"), epochs=made.epochs).axes) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,20 @@ def test_different_trials_at_one_place_are_not_averaged() -> None:
     assert len(points) == 2 * 13
     assert {point.at["series"] for point in points} == {"part 1", "part 2"}
     assert all(len(point.trials) == 2 for point in points)
+
+
+def test_trials_that_looked_only_in_the_end_are_not_drawn_over_the_epochs(tmp_path: Path) -> None:
+    made = make(tmp_path, leave=322)
+    one, other, *_ = made.payload()["studies"][0]["points"]
+    cells = {cell.trial.identity: cell for cell in made.plan.cells}
+    for id in (one["id"][0], *other["id"]):
+        record = made_up(cells[id])
+        made.store.put(replace(record, outcome=replace(record.outcome, epochs=record.outcome.epochs[-1:])))
+    made.store.put(made_up(cells[one["id"][1]]))
+    one, other, *_ = made.payload()["studies"][0]["points"]
+    assert [row[0] for row in one["ep"]] == [0.7, 0.35, 0.2333]  # of the second trial alone
+    assert one["stat"]["accuracy"][0] == 2
+    assert other["ep"] == []
 
 
 def test_gathering_reads_what_is_new_and_what_was_tried_again(made: Made) -> None:

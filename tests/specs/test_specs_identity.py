@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import Field, ValidationError
 
 from palimpsest.specs.intervention import PermuteLayers, Reinitialize, ReinitializeHeads
-from palimpsest.specs.protocol import Initialiser, Protocol
+from palimpsest.specs.protocol import PROTOCOLS, Initialiser, Protocol
 from palimpsest.specs.trial import Probe, Seeds, Trial
 
 PINNED: dict[str, tuple[str, dict[str, Any]]] = {
@@ -47,6 +47,10 @@ PINNED: dict[str, tuple[str, dict[str, Any]]] = {
     "own data": (
         "18b0746ce1ceba7914cbd355336df2d3",
         {"encoder": "pocket", "task": "reviews é", "data": "fedcba9876543210"},
+    ),
+    "a look at every epoch": (
+        "e51310f8617834146891bcd326eb3e9e",
+        {"encoder": "bert-base-uncased", "task": "sst2", "protocol": {"evaluate": "epoch", "epochs": 10}},
     ),
     "another protocol": (
         "025dfcb255d595ae840d89f7288d23d5",
@@ -114,6 +118,14 @@ def test_names_of_protocols_do_not_matter() -> None:
     assert ours.identity == theirs.identity
     assert (
         Trial(encoder="e", task="t", protocol=ours).identity == Trial(encoder="e", task="t", protocol=theirs).identity
+    )
+
+
+def test_looking_at_the_end_is_what_goes_without_saying() -> None:
+    assert {p.name for p in PROTOCOLS.values() if p.evaluate != "end"} == set()
+    assert (
+        Trial(encoder="e", task="t", protocol=Protocol(evaluate="end")).identity
+        == Trial(encoder="e", task="t").identity
     )
 
 

@@ -97,6 +97,24 @@ def test_the_grids_are_the_papers() -> None:
     assert {c.at["preserved"] for c in cells("appendix-e")} == {0, 6, 12}
 
 
+def test_only_what_is_drawn_over_the_epochs_looks_at_every_one() -> None:
+    whole = [s.name.removeprefix("tamkin2020/") for s in load("tamkin2020")]
+    assert [n for n in whole if any(c.trial.protocol.evaluate == "epoch" for c in cells(n))] == ["appendix-e"]
+    other = cells("appendix-e", "protocol=released-code")
+    assert {(c.trial.protocol.evaluate, c.at["protocol"]) for c in other} == {("epoch", "released-code")}
+
+
+def test_the_whole_paper_can_be_asked_to_look_at_every_epoch() -> None:
+    usual, asked = cells("figure2"), cells("figure2", "protocol.evaluate=epoch")
+    for cell, other in zip(usual, asked, strict=True):  # a probe stops early: it has seen every epoch anyway
+        assert (cell.trial == other.trial) == (cell.at["kind"] == "probing")
+        assert other.trial.probe or other.trial.protocol.evaluate == "epoch"
+    for name in ("figure7", "appendix-e"):
+        assert {c.trial.protocol.evaluate for c in cells(name, "protocol.evaluate=epoch")} == {"epoch"}
+    assert len(load("tamkin2020", {"protocol.evaluate": "epoch"})) == len(load("tamkin2020"))
+    assert cells("figure7", "protocol.evaluate=epoch", "epochs=1") == cells("figure7", "epochs=1")
+
+
 def test_the_grids_follow_the_encoder() -> None:
     shallow = EncoderIdentity("shallow", None, 4, 2)
     assert {c.at["preserved"] for c in cells("figure2", encoder=shallow) if "preserved" in c.at} == set(range(5))
@@ -156,6 +174,7 @@ def test_protocols_without_a_name_are_told_apart() -> None:
     assert resolve({"extends": "bert-original", "frozen_layers": [-1, 1]}).name == "bert-original, frozen_layers -1 1"
     assert resolve({"epochs": 3}).name == "paper"  # which it is
     assert resolve({"epochs": 4, "name": "longer"}).name == "longer"
+    assert resolve({"evaluate": "epoch"}).name == "paper"  # what comes out is the same
 
 
 def test_the_released_code_is_the_sum_of_its_differences() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,9 @@ def test_a_config_says_everything_and_scalars_are_numbers() -> None:
     assert config["seeds.order"] == 0
     assert all(isinstance(v, str | int | float | bool | None) for v in config.values())
     assert all(math.isfinite(value) for _, _, value in scalars_of(OUTCOME))
+    once = replace(OUTCOME, epochs=OUTCOME.epochs[-1:])  # the validation set was looked at in the end only
+    assert ("validation/accuracy", 20, 0.8) in scalars_of(once)
+    assert max(step for _, step, _ in scalars_of(once)) == 20
     assert "/" not in name_of(TRIAL)
 
 

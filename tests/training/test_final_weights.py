@@ -32,7 +32,7 @@ MakeData = Callable[..., Data]
 def prepare(
     encoder: Encoder, data: Data, index: int = 0, start: Any = None, keep: Any = None, **fields: Any
 ) -> Prepared:
-    base = {"learning_rate": 1e-3, "epochs": 2, "max_length": 16} | fields.pop("protocol", {})
+    base = {"learning_rate": 1e-3, "epochs": 2, "evaluate": "epoch", "max_length": 16} | fields.pop("protocol", {})
     trial = Trial(
         encoder=encoder.identity.name, task=data.task.name, protocol=Protocol.model_validate(base),
         seeds=Seeds.of(index), **fields,
@@ -214,7 +214,7 @@ def test_the_two_engines_stop_at_the_same_epoch(make_data: MakeData) -> None:
     until = {"converge": {"tolerance": 0.01, "patience": 1}, "epochs": 6, "dropout": False}
     trials = [
         prepare(encoder, data, 0, size=16, protocol=until | {"learning_rate": 1e-7}),  # flat at once
-        prepare(encoder, data, 1, size=16, protocol=until | {"learning_rate": 1e-2}),
+        prepare(encoder, data, 1, size=16, protocol=until | {"learning_rate": 1e-2, "evaluate": "end"}),
         prepare(encoder, data, 2, size=16, protocol={"epochs": 3, "dropout": False}),
     ]
     ours, theirs = run("stacked", trials, data), run("reference", trials, data)

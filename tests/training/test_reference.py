@@ -22,7 +22,7 @@ from palimpsest.training.preparation import Prepared
 
 
 def prepare(encoder: Encoder, data: Data, interventions: tuple[Any, ...] = (), **protocol: Any) -> Prepared:
-    fields = {"learning_rate": 1e-3, "epochs": 2, "max_length": 16} | protocol
+    fields = {"learning_rate": 1e-3, "epochs": 2, "evaluate": "epoch", "max_length": 16} | protocol
     trial = Trial(
         encoder=encoder.identity.name, task=data.task.name, size=20, interventions=interventions,
         protocol=Protocol.model_validate(fields), seeds=Seeds.of(1),
@@ -199,7 +199,7 @@ def test_it_learns(make_data: Callable[..., Data]) -> None:
     data = make_data(60, 24)
     trial = Trial(
         encoder="bert", task=data.task.name,
-        protocol=Protocol(learning_rate=5e-3, epochs=8, max_length=16, dropout=False),
+        protocol=Protocol(learning_rate=5e-3, epochs=8, evaluate="epoch", max_length=16, dropout=False),
     )  # fmt: skip
     outcome = reference.train(Prepared(trial, data.task, encoder_of("bert")), data)
     assert outcome.epochs[-1].train_loss < 0.3 < outcome.epochs[0].train_loss

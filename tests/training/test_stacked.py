@@ -24,7 +24,7 @@ from palimpsest.training.preparation import Prepared
 from palimpsest.training.stack import Stack, assemble
 from palimpsest.training.stepper import HostStepper
 
-BASE: dict[str, Any] = {"learning_rate": 1e-3, "epochs": 2, "max_length": 16}
+BASE: dict[str, Any] = {"learning_rate": 1e-3, "epochs": 2, "evaluate": "epoch", "max_length": 16}
 
 
 def prepare(encoder: Encoder, data: Data, index: int = 0, **fields: Any) -> Prepared:

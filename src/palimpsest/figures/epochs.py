@@ -13,8 +13,29 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from palimpsest.analysis import selection
 from palimpsest.analysis.names import metric_name, size_name, task_name
 from palimpsest.analysis.statistics import finished
-from palimpsest.errors import PalimpsestError
+from palimpsest.errors import PalimpsestError, SpecError
 from palimpsest.figures import style
+from palimpsest.specs.experiment import Incremental
+from palimpsest.specs.study import Study
+
+_REMEDY = (
+    "give the experiment protocol: {evaluate: epoch} (or the command --set protocol.evaluate=epoch), and run it again"
+)
+
+
+def check_looks(study: Study, experiment: str | None = None) -> None:
+    """Complain about a study whose trials, once run, would have nothing to be drawn over the epochs."""
+    known = [e for e in study.experiments if isinstance(e, Incremental)]
+    for e in known:
+        protocol = e.protocol or study.protocol
+        if (
+            (e.label or e.kind) == (experiment or known[0].label or e.kind)
+            and protocol.evaluate == "end"
+            and not (e.converge or protocol.converge)
+        ):
+            raise SpecError(
+                f"{study.name}: the figure epochs needs the validation set looked at after every epoch; {_REMEDY}"
+            )
 
 
 @style.house_style
@@ -40,6 +61,11 @@ def epochs(
     long = long.merge(rows[keys].drop_duplicates(), on=keys).drop_duplicates([*keys, "preserved", "id", "epoch"])
     if long.empty:
         raise PalimpsestError("the finished trials of this experiment have no epochs to be drawn")
+    if (long.groupby("id")["epoch"].min() > 1).any():
+        raise PalimpsestError(
+            "the validation set was looked at only after the last epoch: there is nothing to draw over the epochs; "
+            + _REMEDY
+        )
     columns = [(t, s) for t in selection.tasks(rows) for s in selection.sizes(rows[rows["task"] == t])]
     preserved = sorted(int(k) for k in rows["preserved"].dropna().unique())
     colors = dict(zip(preserved, style.shades(len(preserved)), strict=True))

@@ -124,10 +124,14 @@ def with_published(study: Study) -> Study:
 
 
 def check(study: Study) -> None:
-    """Complain about drawings that cannot be made whatever the results are: unknown kinds and options."""
+    """Complain about drawings that cannot be made whatever the results are: unknown kinds and options, no epochs."""
     for what, kinds, drawings in (("figure", FIGURES, study.figures), ("table", TABLES, study.tables)):
         for drawing in drawings:
             _options(what, drawing, _find(what, kinds, drawing))
+            if what == "figure" and drawing.kind == "epochs":
+                from palimpsest.figures.epochs import check_looks
+
+                check_looks(study, drawing.options.get("experiment"))
 
 
 def _find(what: str, kinds: Mapping[str, str], drawing: Drawing) -> Callable[..., Any]:

@@ -148,7 +148,11 @@ def _statistics(values: list[float]) -> list[float | None]:
 
 
 def _epochs(records: list[Record]) -> list[list[float | None]]:
-    """The means per epoch over the trials that reached it: training loss, validation loss, score."""
+    """The means per epoch over the trials that reached it: training loss, validation loss, score.
+
+    Trials whose validation set was looked at only in the end have nothing to show here.
+    """
+    records = [r for r in records if r.outcome.epochs and r.outcome.epochs[0].epoch == 1]
     longest = max((len(r.outcome.epochs) for r in records), default=0)
     rows = []
     for number in range(longest):

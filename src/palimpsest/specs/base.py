@@ -22,7 +22,8 @@ class Spec(BaseModel):
     Rules of identity, for whoever adds a field:
 
     * A field that equals its default is left out of the canonical form, so a new field with a default does not change
-      any older identity. Hence **a default never changes**; a better value gets a new protocol or a new field.
+      any older identity. Hence **a default never changes** once it is released; a better value gets a new protocol or
+      a new field.
     * ``kind`` is always kept: it tells apart specs whose other fields look alike.
     * Fields named in ``NOT_IDENTITY`` (names, descriptions) never count.
     """

@@ -170,6 +170,8 @@ class _Walk:
             trained = protocol
             if epochs != protocol.epochs and not isinstance(e, Probing):
                 trained = protocol.model_copy(update={"epochs": epochs})
+            if isinstance(e, Probing) or epochs == 1 or protocol.converge:
+                trained = trained.model_copy(update={"evaluate": "end"})  # saying epoch makes no difference to these
             lawless = _without_law(trained)
             at = {"study": self._study.name, "experiment": e.label or kind, "kind": kind, "part": self._number,
                   "task": name, "size": size_label(size), "protocol": protocol.name}  # fmt: skip

@@ -92,8 +92,10 @@ class Protocol(Spec):
         description="Train until the loss is flat, for at most `epochs` (over which the schedule of the learning rate "
         "runs). `epochs: converge` stands for this with its defaults and a cap of 20 epochs.",
     )
-    evaluate: Literal["epoch", "end"] = Field(
-        "epoch", description="Look at the validation set after every epoch, or only after the last (finetuning)."
+    evaluate: Literal["end", "epoch"] = Field(
+        "end",
+        description="Look at the validation set after the last epoch, or after every one (finetuning), as the figure "
+        "`epochs` needs it. The results are the same. With `converge`, always after every one.",
     )
     max_length: Annotated[int, Field(ge=8, strict=True)] = Field(
         128, description="Longer inputs are truncated to this many tokens."
@@ -198,14 +200,14 @@ def resolve(ref: str | dict[str, Any] | Protocol, where: str = "protocol") -> Pr
 
 
 def _telling_name(base: Protocol, made: Protocol) -> str:
-    """``paper, reinitialized_rate 5``: what a protocol without a name of its own changes."""
+    """``paper, reinitialized_rate 5``: what a protocol without a name of its own changes of the results."""
     before, after = _flat(base.model_dump()), _flat(made.model_dump())
     changed = [f"{key} {_short(value)}" for key, value in after.items() if value != before[key]]
     return ", ".join([base.name, *changed])
 
 
 def _flat(fields: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in fields.items() if key not in Protocol.NOT_IDENTITY}
+    kept = {key: value for key, value in fields.items() if key not in {*Protocol.NOT_IDENTITY, "evaluate"}}
     law: dict[str, Any] = kept.pop("initialiser")
     return kept | law
 

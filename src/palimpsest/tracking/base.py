@@ -61,7 +61,7 @@ def _flat(data: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def scalars_of(outcome: Outcome) -> Iterator[tuple[str, int, float]]:
-    """(name, step, value): the training curve by step, then losses and metrics at the end of every epoch.
+    """(name, step, value): the training curve by step, then losses and metrics at the ends of epochs.
 
     Epochs are placed at the step at which they ended, so that everything shares one axis. What is not a number is left
     out: not every tracker takes it.
@@ -69,7 +69,7 @@ def scalars_of(outcome: Outcome) -> Iterator[tuple[str, int, float]]:
     for step, loss in outcome.curve:
         if math.isfinite(loss):
             yield "train/loss", step, loss
-    per_epoch = outcome.steps / len(outcome.epochs) if outcome.epochs else 0
+    per_epoch = outcome.steps / outcome.epochs[-1].epoch if outcome.epochs else 0
     for epoch in outcome.epochs:
         step = round(epoch.epoch * per_epoch)
         values = {"train/epoch_loss": epoch.train_loss, "validation/loss": epoch.validation_loss}
