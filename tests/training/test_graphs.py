@@ -11,7 +11,7 @@ import torch
 from palimpsest.specs.intervention import PermuteLayers, Reinitialize
 from palimpsest.specs.protocol import Protocol
 from palimpsest.specs.trial import Seeds, Trial
-from palimpsest.training import graphs
+from palimpsest.training import graphs, shapes
 from palimpsest.training.graphs import GraphStepper
 from palimpsest.training.preparation import Prepared
 from palimpsest.training.stack import Stack, assemble, folded_gradients, gradients
@@ -50,10 +50,10 @@ def test_steps_as_on_the_host(tiny_encoder: Any, tiny_data: Any, compiled: bool)
     host = HostStepper(Stack(pack, torch.device("cpu")))
     stack = Stack(pack, torch.device("cpu"))
     device = GraphStepper(stack, precision=torch.float32, compiled=compiled)
-    assert bool(device.compiled) is compiled
+    assert bool(device.shapes.compiled) is compiled
     for step in range(pack.steps):
         host.advance(step)
-        device.compute(device.length_at(step))
+        device.compute(device.shapes.at[step])
     ended = np.arange(pack.steps) < np.array(pack.lengths)[:, None]
     np.testing.assert_allclose(device.losses()[ended], host.losses()[ended], rtol=1e-5)
     for name, weight in host.working().items():
@@ -68,7 +68,7 @@ def test_idle_places_change_nothing(tiny_encoder: Any, tiny_data: Any) -> None:
     steppers = [GraphStepper(stack, precision=torch.float32, compiled=True) for stack in stacks]
     for stepper in steppers:
         for step in range(stepper.stack.pack.steps):
-            stepper.compute(stepper.length_at(step))
+            stepper.compute(stepper.shapes.at[step])
     full, roomier = (stepper.losses() for stepper in steppers)
     np.testing.assert_allclose(roomier[:3], full, rtol=1e-5)
     full_logits, roomier_logits = (s.predict(stepper.working()) for s, stepper in zip(stacks, steppers, strict=True))
@@ -83,27 +83,28 @@ def test_what_the_optimiser_writes_to_is_not_aliased(tiny_encoder: Any, tiny_dat
     stack = Stack(assemble(trials(tiny_encoder, tiny_data), tiny_data), torch.device("cpu"))
     stepper = GraphStepper(stack, precision=torch.float32)
     stepper._update = lambda *tensors: written.append(tensors[:5])
-    stepper.compute(stepper.length_at(0))
+    stepper.compute(stepper.shapes.at[0])
     assert len(written) == len(stack.weights)
     for tensors in written:
         assert len({tensor.untyped_storage().data_ptr() for tensor in tensors}) == 5
 
 
 @pytest.mark.usefixtures("uncompiled")
-def test_only_lengths_that_pay_are_compiled(tiny_encoder: Any, tiny_data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_shapes_that_pay_are_compiled(tiny_encoder: Any, tiny_data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     stack = Stack(assemble(trials(tiny_encoder, tiny_data), tiny_data), torch.device("cpu"))
-    monkeypatch.setattr(graphs, "_LENGTHS", (4, 8, 12, 16, 24, 32))
+    monkeypatch.setattr(shapes, "_LENGTHS", (4, 8, 12, 16, 24, 32))
+    monkeypatch.setattr(shapes, "_COMPILED_LENGTHS", (16, 32))
     needed = np.array([stack.training.length(stack.pack.rows[:, step], 32) for step in range(stack.pack.steps)])
-    never = GraphStepper(stack, compiled=False)
-    assert all(never.length_at(s) >= n for s, n in enumerate(needed))
-    assert not GraphStepper(stack).compiled  # far too little work
-    always = GraphStepper(stack, compiled=True)
-    assert {always.length_at(s) for s in range(stack.pack.steps)} == always.compiled
-    enough = GraphStepper(stack, ahead=10**12)
-    assert enough.compiled == always.compiled
-    monkeypatch.setattr(GraphStepper, "_worth_compiling", lambda *_: frozenset({32}))
-    longer = GraphStepper(stack)
-    assert all(longer.length_at(s) == 32 for s in range(stack.pack.steps))
+    never = GraphStepper(stack, compiled=False).shapes
+    assert all(length >= n for (_, length), n in zip(never.at, needed, strict=True))
+    assert not GraphStepper(stack).shapes.compiled  # far too little work
+    always = GraphStepper(stack, compiled=True).shapes
+    assert set(always.at) <= always.compiled
+    assert GraphStepper(stack, ahead=10**12).shapes.compiled == always.compiled
+    # A second program must be worth its making.
+    some = GraphStepper(stack, ahead=10**9).shapes
+    assert len(some.compiled) == 1
+    assert set(some.at) == some.compiled
 
 
 def test_packs_have_few_sizes() -> None:
@@ -123,3 +124,10 @@ def test_folded_gradients_are_the_stacked_ones(tiny_encoder: Any, tiny_data: Any
     torch.testing.assert_close(same, losses)
     for name in plain:
         torch.testing.assert_close(folded[name], plain[name], msg=name)
+
+
+def test_the_rest_of_larger_packs_runs_their_program() -> None:
+    assert graphs.roomy(64, 72) == 72
+    assert graphs.roomy(72, 72) == 72
+    assert graphs.roomy(39, 72) == 40  # too many idle places
+    assert graphs.roomy(6, 7) == 8

@@ -27,6 +27,9 @@ class Job:
     trials: tuple[Trial, ...]
     steps: int
     ahead: int = 0  # trial-steps of the jobs of the same key that come later
+    places: int = (
+        0  # as many trials as the largest of these jobs has: the others can run its programs, with idle places
+    )
     keep: frozenset[str] = frozenset()  # trials whose final weights others start from
     again: frozenset[str] = frozenset()  # trials that are finished, but whose weights are needed
 
@@ -64,7 +67,7 @@ def pack(plan: Plan, trials: Sequence[Trial], largest: int, workers: int = 1) ->
             each = min(size, -(-each // _EVEN) * _EVEN)
         for begin in range(0, len(group), each):
             part = tuple(group[begin : begin + each])
-            jobs.append(Job(part, sum(_steps(plan, t) for t in part)))
+            jobs.append(Job(part, sum(_steps(plan, t) for t in part), places=min(each, len(group))))
     jobs.sort(key=lambda job: -job.steps)
     later: dict[tuple[Any, ...], int] = {}
     for i in reversed(range(len(jobs))):

@@ -126,7 +126,7 @@ def execute(job: Job, encoder: Encoder, data: Data, store: Store, device: str, e
             for p in prepared:
                 finish(p, reference.train(p, data, device, lambda n: step(n, 1), look.at([p])))
         else:
-            _stacked(prepared, pending, data, device, step, finish, look, emit, job.ahead)
+            _stacked(prepared, pending, data, device, step, finish, look, emit, job.ahead, job.places)
     finally:
         emit(Event("steps", steps=int(last[1])))
 
@@ -191,15 +191,18 @@ def _stacked(
     look: _Look,
     emit: Emit,
     ahead: int,
+    places: int = 0,
 ) -> None:
     """Train a pack; if it does not fit into memory, its halves. Trials that have ended stay ended.
 
     A trial that does not fit by itself has failed: the others may be smaller, or find more room.
     """
     size = _with_enough_memory(partial(stacked.fitting, prepared, data, device), device) or 1
+    if size < len(prepared):
+        places = size
     for begin in range(0, len(prepared), size):
         part = prepared[begin : begin + size]
-        train = partial(stacked.train, part, data, device, step, finish, ahead, look.at(part))
+        train = partial(stacked.train, part, data, device, step, finish, ahead, look.at(part), places)
         if _with_enough_memory(train, device) is not None:
             continue
         if len(part) == 1:

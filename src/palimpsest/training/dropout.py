@@ -8,7 +8,7 @@ for any padded length.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -19,10 +19,21 @@ _ATTENTION = "palimpsest"
 _ROW = 1 << 16  # positions are below this, so (row, position) pairs do not collide
 
 
+class Places(Protocol):
+    """Of every token [lines, L], which example it belongs to, and its position there (int32)."""
+
+    @property
+    def owner(self) -> torch.Tensor: ...
+
+    @property
+    def position(self) -> torch.Tensor: ...
+
+
 class Stream:
-    """The key of the current forward pass; None when dropout is off."""
+    """The key of the current forward pass, None when dropout is off; and where examples that share lines are."""
 
     key: torch.Tensor | None = None  # int32 [2]
+    shared: Places | None = None
 
 
 class StreamDropout(nn.Module):
@@ -38,20 +49,42 @@ class StreamDropout(nn.Module):
         key = self.stream.key
         if key is None or self.p == 0.0 or not self.training:
             return x
-        return x * keep_mask(x, self.p, key[0] ^ self.k0, key[1] ^ self.k1)
+        # What has a line for each example again ([examples, channels]) shares nothing.
+        shared = self.stream.shared if x.dim() > 2 else None
+        return x * keep_mask(x, self.p, key[0] ^ self.k0, key[1] ^ self.k1, shared)
 
 
-def keep_mask(x: torch.Tensor, p: float, k0: torch.Tensor, k1: torch.Tensor) -> torch.Tensor:
-    """0 with probability p, else 1/(1-p), for every element of x: [rows, …, positions, channels], [rows, channels]."""
+def keep_mask(
+    x: torch.Tensor, p: float, k0: torch.Tensor, k1: torch.Tensor, shared: Places | None = None
+) -> torch.Tensor:
+    """0 with probability p, else 1/(1-p), for every element of x: [rows, …, positions, channels], [rows, channels].
+
+    Of attention's weights [rows, heads, positions, positions] the channels are positions too.
+    """
+    row, channel = _own(x) if shared is None else _theirs(x, shared)
+    row = streams.bits(row, k0, k1)
+    word = streams.mix(row[..., None] ^ (channel * -1640531527)) & 0xFFFFFF  # the factor spreads neighbours apart
+    return (word >= round(p * 2**24)).to(x.dtype) * (1.0 / (1.0 - p))
+
+
+def _own(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Numbers of (row, …, position) and of channels, where each example has a row."""
     *lead, channels = x.shape
     row = torch.zeros((), dtype=torch.int32, device=x.device)
     for n, size in enumerate(lead):
         stride = _ROW if n == len(lead) - 1 and len(lead) > 1 else size
         row = row[..., None] * stride + torch.arange(size, dtype=torch.int32, device=x.device)
-    row = streams.bits(row, k0, k1)
-    column = torch.arange(channels, dtype=torch.int32, device=x.device) * -1640531527  # spreads neighbours apart
-    word = streams.mix(row[..., None] ^ column) & 0xFFFFFF
-    return (word >= round(p * 2**24)).to(x.dtype) * (1.0 / (1.0 - p))
+    return row, torch.arange(channels, dtype=torch.int32, device=x.device)
+
+
+def _theirs(x: torch.Tensor, shared: Places) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same numbers for examples that share lines: those that their tokens have in rows of their own."""
+    if x.dim() == 3:
+        row = shared.owner * _ROW + shared.position
+        return row, torch.arange(x.shape[-1], dtype=torch.int32, device=x.device)
+    heads = torch.arange(x.shape[1], dtype=torch.int32, device=x.device)[:, None]
+    row = (shared.owner[:, None] * x.shape[1] + heads) * _ROW + shared.position[:, None]
+    return row, shared.position[:, None, None]
 
 
 def attention(

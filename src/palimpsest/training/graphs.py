@@ -1,4 +1,4 @@
-"""Steps of the stacked engine on a GPU: bf16 working weights, one CUDA graph per padded length, compiled if it pays."""
+"""Steps of the stacked engine on a GPU: bf16 working weights, a CUDA graph per shape of batch, compiled if it pays."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from palimpsest.training.adam import device_update
 from palimpsest.training.data import Data
 from palimpsest.training.network import Batch
 from palimpsest.training.preparation import Prepared
+from palimpsest.training.shapes import Shape, shapes
+from palimpsest.training.sharing import share
 from palimpsest.training.stack import Stack, assemble, folded_gradients, gradients
 from palimpsest.training.stepper import Stepper
 
-_LENGTHS = (16, 32, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512)  # few of them mean few programs
-_PLACES = 8  # so do few sizes of packs
-_COMPILED_LENGTHS = (32, 64, 128, 256, 384, 512)  # fewer still: they take time to make
-_SAVED = 2.6e-10  # seconds that compiling saves per step, trial, token, layer and hidden unit (measured on an H200)
-_COMPILING = 25.0  # seconds that compiling takes, for each length
+_PLACES = 8  # few sizes of packs mean few programs
 
 
 class GraphStepper(Stepper):
@@ -59,28 +57,28 @@ class GraphStepper(Stepper):
         self._clip = torch.tensor([c if c is not None else float("inf") for c in clips], device=device)
         self._update = _update(_adam_fields(protocol))
 
-        self._lengths = self._needed()
-        self.compiled = self._worth_compiling(compiled, ahead)
-        self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
-        self._pool: Any = None  # graphs of different lengths never run at once: they share their memory
+        self.shapes = shapes(stack, compiled, ahead)
+        self._starts = torch.as_tensor(self.shapes.starts, device=device)
+        self._graphs: dict[Shape, torch.cuda.CUDAGraph] = {}
+        self._pool: Any = None  # graphs of different shapes never run at once: they share their memory
         stack.load()
         for weight, _, _, work in self._slots.values():
             work.copy_(weight)
         stack.network.train()
 
-    def _batch(self, length: int) -> tuple[Batch, torch.Tensor]:
-        rows = self._rows.index_select(1, self._step)[:, 0]
-        keys = self._keys.index_select(1, self._step)[:, 0]
-        return self.stack.renumber(self.stack.training.take(rows, length)), keys
+    def _batch(self, shape: Shape) -> tuple[Batch, torch.Tensor]:
+        rows, keys, starts = (x.index_select(1, self._step)[:, 0] for x in (self._rows, self._keys, self._starts))
+        batch = self.stack.renumber(self.stack.training.take(rows, shape[1]))
+        return share(batch, starts, *shape) if self.shapes.shared(shape) else batch, keys
 
-    def _turn(self, length: int, active: torch.Tensor) -> torch.Tensor:
+    def _turn(self, shape: Shape, active: torch.Tensor) -> torch.Tensor:
         """Gradients of all trials, and the weights of the active ones moved; returns the losses [T].
 
         Adam goes weight by weight, each one pass over memory, straight from the gradient. It waits for all gradients:
         on a stream beside the backward pass it was slower (the two get in each other's way), and clipping needs them.
         """
-        batch, keys = self._batch(length)
-        compute = folded_gradients if length in self.compiled else gradients
+        batch, keys = self._batch(shape)
+        compute = folded_gradients if shape in self.shapes.compiled else gradients
         found, losses = compute(self.stack.network, self._work, batch, keys)
         rates = self._rates.index_select(1, self._step)[:, 0] * self._factors
         scale = self._scale(found)
@@ -100,69 +98,37 @@ class GraphStepper(Stepper):
         square = torch.stack([g.float().flatten(1).square().sum(1) for g in found.values()]).sum(0)
         return (self._clip / (square.sqrt() + 1e-6)).clamp(max=1.0)
 
-    def _capture(self, length: int) -> torch.cuda.CUDAGraph:
+    def _capture(self, shape: Shape) -> torch.cuda.CUDAGraph:
         stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(2):  # compiles and warms up; with no trial active, nothing is changed
-                self._turn(length, torch.zeros_like(self._active[:, 0]))
+                self._turn(shape, torch.zeros_like(self._active[:, 0]))
         torch.cuda.current_stream().wait_stream(stream)
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool):
-            self.compute(length)
+            self.compute(shape)
         return graph
 
-    def compute(self, length: int) -> None:
-        """One step of all trials, with batches padded to this length: what a graph is captured from."""
-        losses = self._turn(length, self._active.index_select(1, self._step)[:, 0])
+    def compute(self, shape: Shape) -> None:
+        """One step of all trials, with batches of this shape: what a graph is captured from."""
+        losses = self._turn(shape, self._active.index_select(1, self._step)[:, 0])
         self._losses.index_copy_(1, self._step, losses.float()[:, None])
         self._step += 1
 
-    def _needed(self) -> npt.NDArray[np.int64]:
-        """The shortest of _LENGTHS that all trials' batches fit into, for every step."""
-        stack, pack = self.stack, self.stack.pack
-        if stack.padding == "max":
-            return np.full(pack.steps, stack.limit)
-        longest = stack.training.host_lengths[pack.rows].max(axis=(0, 2))
-        return np.minimum(_up(longest, _LENGTHS), stack.training.ids.shape[1])
-
-    def _worth_compiling(self, compiled: bool | None, ahead: int) -> frozenset[int]:
-        """The lengths that get a compiled program of their own."""
-        if compiled is False or not self.stack.network.parts.foldable:
-            return frozenset()
-        stack, pack = self.stack, self.stack.pack
-        anatomy = pack.trials[0].body.anatomy
-        lengths, steps = np.unique(_up(self._lengths, _COMPILED_LENGTHS), return_counts=True)
-        saved = lengths * pack.rows.shape[2] * anatomy.hidden * anatomy.depth * _SAVED
-        later = 1 + ahead / sum(pack.lengths)
-        if not compiled:
-            lengths = lengths[steps * len(pack.trials) * later * saved > _COMPILING]
-        return frozenset(np.minimum(lengths, stack.training.ids.shape[1]).tolist())
-
-    def length_at(self, step: int) -> int:
-        """The padded length of all trials' batches at a step: rather a longer one that is compiled."""
-        needed = int(self._lengths[step])
-        return min((length for length in self.compiled if length >= needed), default=needed)
-
     def advance(self, step: int) -> None:
-        length = self.length_at(step)
-        if length not in self._graphs:
-            self._graphs[length] = self._capture(length)
+        shape = self.shapes.at[step]
+        if shape not in self._graphs:
+            self._graphs[shape] = self._capture(shape)
         self.stack.network.train()
-        self._graphs[length].replay()
+        self._graphs[shape].replay()
 
     def losses(self) -> npt.NDArray[np.float64]:
         return self._losses.double().cpu().numpy()
 
     def working(self) -> dict[str, torch.Tensor]:
         return self._work
-
-
-def _up(lengths: npt.NDArray[np.int64], allowed: Sequence[int]) -> npt.NDArray[np.int64]:
-    """Each length, or the next longer one that is allowed, if there is one."""
-    above = np.append(allowed, 0)[np.searchsorted(allowed, lengths)]
-    return np.where(above, above, lengths)
 
 
 def _adam_fields(protocol: Protocol) -> Protocol:
@@ -181,8 +147,13 @@ def _update(protocol: Protocol) -> Any:
     return torch.compile(device_update(protocol), dynamic=False, fullgraph=True, options=fixed)
 
 
-def roomy(trials: int) -> int:
-    """A few more places than trials: packs of nearly the same size then run the same program."""
+def roomy(trials: int, usual: int = 0) -> int:
+    """A few more places than trials: packs of nearly the same size then run the same program.
+
+    At most a quarter more than the `usual` number of places would be idle for nothing.
+    """
+    if trials < usual <= 1.25 * trials:
+        trials = usual
     return -(-trials // _PLACES) * _PLACES if trials > _PLACES else 1 << (trials - 1).bit_length()
 
 

@@ -29,6 +29,7 @@ class Fold:
 
     weights: Mapping[str, torch.Tensor]
     keys: torch.Tensor  # int32 [T, 2]
+    shared: Any = ()  # where examples that share lines are, [T, …] each
 
     @property
     def dtype(self) -> torch.dtype:
@@ -84,10 +85,10 @@ class Parts:
         given = [isinstance(leaf, torch.Tensor) for leaf in leaves]
         constants = tuple(None if tensor else leaf for leaf, tensor in zip(leaves, given, strict=True))
         inputs = [leaf.view(trials, -1, *leaf.shape[1:]) for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        signature = (same, str(shape), tuple(given), constants)
+        signature = (same, str(shape), tuple(given), constants, bool(self.fold.shared))
         if signature not in self._programs:
             self._programs[signature] = self._program(same, shape, given, constants, keys.device)
-        return self._programs[signature](weights, keys, inputs).flatten(0, 1)
+        return self._programs[signature](weights, keys, inputs, self.fold.shared).flatten(0, 1)
 
     def _program(
         self, same: str, shape: Any, given: list[bool], constants: Any, device: torch.device
@@ -95,13 +96,15 @@ class Parts:
         template, stream = self._templates[same]
         template.to(device)
 
-        def one_trial(weights: dict[str, torch.Tensor], key: torch.Tensor, inputs: list[torch.Tensor]) -> Any:
-            stream.key = key
+        def one_trial(
+            weights: dict[str, torch.Tensor], key: torch.Tensor, inputs: list[torch.Tensor], shared: Any
+        ) -> Any:
+            stream.key, stream.shared = key, shared or None
             tensors = iter(inputs)
             leaves = [next(tensors) if tensor else c for tensor, c in zip(given, constants, strict=True)]
             args, kwargs = pytree.tree_unflatten(leaves, shape)
             out = functional_call(template, weights, args, kwargs)
-            stream.key = None
+            stream.key = stream.shared = None
             return out[0] if isinstance(out, tuple) else out
 
         torch._dynamo.config.cache_size_limit = 64  # a program has one variant per padded length

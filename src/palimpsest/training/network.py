@@ -18,14 +18,23 @@ Kind = Literal["classification", "regression", "spans"]
 HEAD_SITE = 10_000  # the number of the dropout before the head, among the places in the network that have one
 
 
-class Batch(NamedTuple):
-    """Examples, padded. `present` is 0 for rows that only fill up the batch."""
+class Shared(NamedTuple):
+    """Where the examples of a batch are when they share its lines: see training/sharing.py."""
 
-    ids: torch.Tensor  # int [B, L]
-    types: torch.Tensor  # int [B, L]
-    mask: torch.Tensor  # bool [B, L]: real tokens
+    owner: torch.Tensor  # int32 [lines, L]: the example that a token belongs to, -1 for padding
+    position: torch.Tensor  # int32 [lines, L]: the token's place in its example
+    starts: torch.Tensor  # int [B]: the slot of each example's first token, counted through the lines
+
+
+class Batch(NamedTuple):
+    """Examples, padded: a line for each, or fewer that they share. `present` is 0 for those that only fill it up."""
+
+    ids: torch.Tensor  # int [lines, L]
+    types: torch.Tensor  # int [lines, L]
+    mask: torch.Tensor  # bool [lines, L]: real tokens
     targets: torch.Tensor  # int [B], float [B], or int [B, 2] (first and last token of the answer)
     present: torch.Tensor  # float [B]
+    shared: Shared | tuple[()] = ()  # empty, and not None, because vmap goes through it
 
 
 class Network(nn.Module):
@@ -37,6 +46,7 @@ class Network(nn.Module):
         self.pooling = protocol.pooling
         self.stream = Stream()
         self.token_types = encoder.anatomy.family.token_types
+        self.position_offset = encoder.position_offset
         self.encoder = encoder.network()
         if getattr(self.encoder, "pooler", None) is not None:
             self.encoder.pooler = None
@@ -53,13 +63,23 @@ class Network(nn.Module):
         self.head_dropout = StreamDropout(protocol.head_dropout, self.stream, HEAD_SITE)
 
     def hidden_states(
-        self, ids: torch.Tensor, types: torch.Tensor, mask: torch.Tensor, every_layer: bool = False
+        self,
+        ids: torch.Tensor,
+        types: torch.Tensor,
+        mask: torch.Tensor,
+        every_layer: bool = False,
+        shared: Shared | tuple[()] = (),
     ) -> tuple[torch.Tensor, ...]:
         """The last layer's hidden states, or those of all layers 0..L."""
         dtype = self.encoder.get_input_embeddings().weight.dtype if self.parts.fold is None else self.parts.fold.dtype
         # A ready-made additive mask: given a plain one, transformers would look at its values, which vmap refuses.
-        additive = (~mask).to(dtype)[:, None, None, :] * torch.finfo(dtype).min
         extra = {"token_type_ids": types} if self.token_types else {}
+        if shared:  # an example attends to itself alone
+            strange = (shared.owner[:, :, None] != shared.owner[:, None, :])[:, None]
+            extra["position_ids"] = shared.position.long() + self.position_offset
+        else:
+            strange = ~mask[:, None, None, :]
+        additive = strange.to(dtype) * torch.finfo(dtype).min
         out = self.encoder(input_ids=ids, attention_mask=additive, output_hidden_states=every_layer, **extra)
         return tuple(out.hidden_states) if every_layer else (out.last_hidden_state,)
 
@@ -70,20 +90,23 @@ class Network(nn.Module):
         mask: torch.Tensor,
         key: torch.Tensor | None = None,
         hidden: torch.Tensor | None = None,
+        shared: Shared | tuple[()] = (),
     ) -> torch.Tensor:
         """Logits: [B, outputs], or [B, L, 2] for spans.
 
         `key` is the dropout stream of this step; `hidden`, the last hidden states, if they are already known.
         """
-        self.stream.key = key
+        self.stream.key, self.stream.shared = key, shared or None
         try:
-            return self._logits(self.hidden_states(ids, types, mask)[0] if hidden is None else hidden, mask)
+            if hidden is None:
+                hidden = self.hidden_states(ids, types, mask, shared=shared)[0]
+            return self._logits(hidden, mask, shared)
         finally:
-            self.stream.key = None  # nothing of a vmapped or compiled pass may outlive it
+            self.stream.key = self.stream.shared = None  # nothing of a vmapped or compiled pass may outlive it
 
-    def _logits(self, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    def _logits(self, hidden: torch.Tensor, mask: torch.Tensor, shared: Shared | tuple[()]) -> torch.Tensor:
         if self.kind != "spans":
-            hidden = pool(hidden, mask, self.pooling)
+            hidden = pool_shared(hidden, shared, self.pooling) if shared else pool(hidden, mask, self.pooling)
             if self.pooler is not None:
                 hidden = torch.tanh(self.pooler(hidden))
         logits: torch.Tensor = self.head(self.head_dropout(hidden)).float()
@@ -103,6 +126,17 @@ def pool(hidden: torch.Tensor, mask: torch.Tensor, pooling: str) -> torch.Tensor
         return hidden[:, 0]
     weight = mask.to(torch.float32)[..., None]
     mean = (hidden.float() * weight).sum(1) / weight.sum(1).clamp(min=1.0)
+    return mean.to(hidden.dtype)
+
+
+def pool_shared(hidden: torch.Tensor, shared: Shared, pooling: str) -> torch.Tensor:
+    """The same for examples that share lines."""
+    slots = hidden.flatten(0, 1)
+    if pooling != "mean":
+        return slots[shared.starts]
+    number = torch.arange(len(shared.starts), dtype=torch.int32, device=hidden.device)
+    weight = (shared.owner.flatten() == number[:, None]).to(torch.float32)
+    mean = (weight @ slots.float()) / weight.sum(1, keepdim=True).clamp(min=1.0)
     return mean.to(hidden.dtype)
 
 

@@ -22,7 +22,7 @@ from palimpsest.training.batches import Padded
 from palimpsest.training.data import Data
 from palimpsest.training.evaluation import chunks
 from palimpsest.training.layers import Fold
-from palimpsest.training.network import Batch, Kind, Network, batch_loss
+from palimpsest.training.network import Batch, Kind, Network, Shared, batch_loss
 from palimpsest.training.preparation import Prepared
 from palimpsest.training.vocabulary import Vocabulary, vocabulary, whole_vocabulary
 
@@ -97,6 +97,11 @@ class Stack:
         """How many weights one trial has."""
         return sum(weight[0].numel() for weight in self.weights.values())
 
+    @property
+    def shares(self) -> bool:
+        """Whether short examples may share a line; spans are found by their place in a line of their own."""
+        return self.kind != "spans" and self.padding != "max"
+
     def _vocabulary(self) -> Vocabulary:
         first, data = self.pack.trials[0], self.pack.data
         size = first.encoder.state[first.encoder.anatomy.family.word_embeddings].shape[0]
@@ -168,7 +173,9 @@ def gradients(
     """
 
     def loss(own: dict[str, torch.Tensor], examples: Batch, key: torch.Tensor) -> torch.Tensor:
-        logits = functional_call(network, own, (examples.ids, examples.types, examples.mask, key))
+        logits = functional_call(
+            network, own, (examples.ids, examples.types, examples.mask, key), {"shared": examples.shared}
+        )
         return batch_loss(logits, examples, network.kind)
 
     losses = vmap(loss)(weights, batch, keys)
@@ -182,16 +189,18 @@ def folded_gradients(
     trials = len(keys)
     encoder = {n.removeprefix("encoder."): w for n, w in weights.items() if n.startswith("encoder.")}
     rest = {n: w for n, w in weights.items() if not n.startswith("encoder.")}
-    network.parts.fold = Fold(encoder, keys)
+    network.parts.fold = Fold(encoder, keys, batch.shared)
     try:
         ids, types, mask = (x.flatten(0, 1) for x in (batch.ids, batch.types, batch.mask))
-        hidden = network.hidden_states(ids, types, mask)[0]
+        together = Shared(*(x.flatten(0, 1) for x in batch.shared)) if batch.shared else ()
+        hidden = network.hidden_states(ids, types, mask, shared=together)[0]
         hidden = hidden.view(trials, -1, *hidden.shape[1:])
     finally:
         network.parts.fold = None
 
     def loss(own: dict[str, torch.Tensor], states: torch.Tensor, examples: Batch, key: torch.Tensor) -> torch.Tensor:
-        logits = functional_call(network, own, (examples.ids, examples.types, examples.mask, key, states))
+        given = (examples.ids, examples.types, examples.mask, key, states, examples.shared)
+        logits = functional_call(network, own, given)
         return batch_loss(logits, examples, network.kind)
 
     losses = vmap(loss)(rest, hidden, batch, keys)

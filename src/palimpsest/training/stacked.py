@@ -42,14 +42,16 @@ def train(
     on_finish: Callable[[Prepared, Outcome], None] | None = None,
     ahead: int = 0,
     on_losses: OnLosses | None = None,
+    places: int = 0,
 ) -> list[Outcome]:
     """Finetune a pack of trials. `on_step(step, running)` after each step; `on_finish` as each trial ends.
 
-    `ahead` is how many trial-steps of the same shape will follow in later packs: it decides whether compiling pays.
+    `ahead` is how many trial-steps of the same shape will follow in later packs: it decides whether compiling pays. On
+    a GPU a pack that is the rest of larger ones may run their programs: in as many `places`, some of them idle.
     """
     device = torch.device(device)
     if device.type == "cuda":
-        pack = assemble(trials, data, roomy(len(trials)))
+        pack = assemble(trials, data, roomy(len(trials), places))
         stack = Stack(pack, device)
         stepper: Stepper = GraphStepper(stack, ahead=ahead)
     else:
