@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from palimpsest.analysis.claims import Finding, claims
 from palimpsest.analysis.resampling import evidence
 from palimpsest.analysis.table import table
+from palimpsest.execution.facts import answers
 from palimpsest.execution.plan import Resources
 from palimpsest.specs.expansion import Cell
 from palimpsest.store import Store
-from palimpsest.tasks.registry import load
 
 
 def judge(cells: Sequence[Cell], store: Store | None, resources: Resources) -> list[Finding]:
@@ -25,8 +24,7 @@ def judge(cells: Sequence[Cell], store: Store | None, resources: Resources) -> l
 def _targets(cells: Sequence[Cell], resources: Resources) -> dict[str, npt.NDArray[Any]]:
     """The classes of the validation examples, by task; tasks with other kinds of answers are left out."""
     found = {}
-    for trial in {(cell.trial.task, cell.trial.data): cell.trial for cell in cells}.values():
-        task = load(resources.task_of(trial), resources.data)
-        if task.kind == "classification":
-            found[trial.task] = np.asarray(task.validation.targets)
+    for key, trial in {(cell.trial.task, cell.trial.data): cell.trial for cell in cells}.items():
+        if (classes := answers(resources.task_of(trial), key, resources)) is not None:
+            found[trial.task] = classes
     return found

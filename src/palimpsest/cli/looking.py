@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -29,9 +29,15 @@ from palimpsest.cli.studied import (
     planned,
     warn_of_problems,
 )
+from palimpsest.cli.terminal import escape, new_console
 from palimpsest.errors import SpecError
 
-FORMATS = ("csv", "parquet")
+if TYPE_CHECKING:
+    from palimpsest.execution.plan import Plan
+    from palimpsest.store import Store
+
+OUT = {"csv": "palimpsest.csv", "parquet": "palimpsest.parquet", "archive": "palimpsest-archive.parquet", "store": ""}
+"""The formats of `export`, and where each goes if nothing else is said."""
 
 
 def figures(
@@ -109,21 +115,55 @@ def export(
         str | None, typer.Argument(metavar="[STUDY]", help="A study; without one, the whole store.")
     ] = None,
     store: StoreOpt = DEFAULT_STORE,
-    format: Annotated[str, typer.Option("--format", metavar="csv|parquet")] = "csv",
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE")] = None,
+    format: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="csv|parquet|archive|store",
+            help="A table; or whole records: in one file that commands take as --store, or in another store.",
+        ),
+    ] = "csv",
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="FILE", help="Where to; for --format store a directory or URL.")
+    ] = None,
     data: DataOpt = None,
     model: ModelOpt = None,
     set_: SetOpt = None,
 ) -> None:
-    """Write the tidy table, one row per trial, as CSV or Parquet."""
+    """Write the tidy table, one row per trial, as CSV or Parquet; or whole records, as an archive or into a store."""
     from palimpsest.analysis.table import everything
+    from palimpsest.store.export import copy
     from palimpsest.store.export import export as write
 
-    check_choice("format", format, FORMATS)
+    check_choice("format", format, tuple(OUT))
     place = open_at(store)
-    frame = frame_of(planned(study, place, data, model, set_), place) if study else everything(place)
-    typer.echo(write(frame, out or Path(f"palimpsest.{format}")))
+    target = out or OUT[format]
+    if not target:
+        raise SpecError("--format store needs a place to write to: --out DIR_OR_URL")
+    made = planned(study, place, data, model, set_) if study else None
+    if format == "archive":
+        typer.echo(_archive(made, place, target, data, model))
+    elif format == "store":
+        count = copy(place, target, made.trials if made else None)
+        typer.echo(f"{target}: {count:,} records of {store}")
+    else:
+        typer.echo(write(frame_of(made, place) if made else everything(place), target))
     warn_of_problems(place)
+
+
+def _archive(made: Plan | None, place: Store, target: str, data: Path | None, model: str | None) -> Path:
+    from palimpsest.execution.facts import gather, guessed
+    from palimpsest.store.archive import contents, write_archive
+
+    found = contents(place, made.trials if made else None)
+    facts, missing = gather(found, made.resources if made else guessed(found, model, data), place.facts)
+    for note in missing:
+        new_console(stderr=True).print(
+            f"[yellow]not self-contained[/] To look at these results one will need {escape(note)}",
+            highlight=False,
+            soft_wrap=True,
+        )
+    return write_archive(place, found, facts, target)
 
 
 def report(
@@ -143,7 +183,7 @@ def report(
     place = open_at(store)
     made = planned(study, place, data, model, set_)
     pages = study_pages(made, gather(made, place))
-    content = payload(pages, store, command(study, store, data, model, set_ or []), claims=claims)
+    content = payload(pages, store, command(study, _working(store), data, model, set_ or []), claims=claims)
     typer.echo(write_report(content, out))
     warn_of_problems(place)
 
@@ -182,4 +222,9 @@ def serve(
     else:
         made, name = planned(study, place, data, model, set_), study
     typer.echo(f"http://{host}:{port}/  (Ctrl-C ends it)")
-    listen(Watched(made, place, store, command(name, store, data, model, set_ or [])), host, port)
+    listen(Watched(made, place, store, command(name, _working(store), data, model, set_ or [])), host, port)
+
+
+def _working(store: str) -> str:
+    """Where the command on a page writes to: not to the archive that the page was made from."""
+    return DEFAULT_STORE if store.endswith(".parquet") else store

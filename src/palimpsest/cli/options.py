@@ -13,7 +13,10 @@ StudyArg = Annotated[
     str, typer.Argument(metavar="STUDY", help="A shipped study (see `palimpsest studies`) or a YAML file.")
 ]
 StoreOpt = Annotated[
-    str, typer.Option("--store", metavar="DIR_OR_URL", help="Where results are kept: a directory, s3://…, …")
+    str,
+    typer.Option(
+        "--store", metavar="DIR_OR_URL", help="Where results are kept: a directory, s3://…; an archive, to look at it."
+    ),
 ]
 DataOpt = Annotated[
     Path | None,

@@ -21,7 +21,7 @@ from palimpsest.cli.options import (
     StudyArg,
     check_choice,
 )
-from palimpsest.cli.studied import frame_of, open_at, open_if_there, parts, planned
+from palimpsest.cli.studied import frame_of, open_at, open_if_there, open_to_write, parts, planned
 from palimpsest.cli.terminal import escape, new_console, show_table
 
 if TYPE_CHECKING:
@@ -107,7 +107,8 @@ def run(
     check_choice("device", device, DEVICES)
     check_choice("engine", engine, ENGINES)
     check_choice("executor", executor, EXECUTORS)
-    made = planned(study, open_if_there(store), data, model, set_)
+    place = open_to_write(store)
+    made = planned(study, place, data, model, set_, to_run=True)
     _run_missing(
         made, store, device, engine, retry_failed, limit, shard, first, track or (), processes=processes,
         executor=executor, address=address, worker_cores=worker_cores, pack_timeout=pack_timeout,

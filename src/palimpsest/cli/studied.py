@@ -17,13 +17,17 @@ if TYPE_CHECKING:
     from palimpsest.store import Store
 
 
-def planned(study: str, store: Store | None, data: Path | None, model: str | None, set_: list[str] | None) -> Plan:
+def planned(
+    study: str, store: Store | None, data: Path | None, model: str | None, set_: list[str] | None, to_run: bool = False
+) -> Plan:
+    """The plan of a study. Unless it is to be run, an archive's facts stand in for what is not on this machine."""
     from palimpsest.execution.plan import make_plan
     from palimpsest.specs.settings import parse_settings
     from palimpsest.studies import load
 
     settings = parse_settings(set_ or []) | ({"encoder": model} if model else {})
-    made = make_plan(load(study, settings), store, data)
+    facts = None if to_run or store is None else store.facts
+    made = make_plan(load(study, settings), store, data, facts)
     for note in made.left_out:
         new_console(stderr=True).print(f"[yellow]left out[/] {escape(note)}", highlight=False, soft_wrap=True)
     return made
@@ -42,6 +46,16 @@ def open_if_there(where: str) -> Store | None:
         return None
 
 
+def open_to_write(where: str) -> Store | None:
+    """The store that a run will write to, if it is there; what can never be one is refused before anything is done."""
+    if where.endswith(".parquet"):
+        from palimpsest.store.archive import is_archive, refusal
+
+        if is_archive(where):
+            raise refusal(where)
+    return open_if_there(where)
+
+
 def frame_of(made: Plan, store: Store) -> Any:
     from palimpsest.analysis.table import table
 
@@ -54,7 +68,7 @@ def parts(made: Plan, store: Store | None) -> Any:
 
     from palimpsest.analysis.table import cka_table, curves_table, drift_table, epochs_table, table
     from palimpsest.analysis.verdicts import judge
-    from palimpsest.execution.plan import dataset_rows
+    from palimpsest.execution.facts import dataset_rows
 
     for study in made.studies:
         cells = [cell for cell in made.cells if cell.at["study"] == study.name]
@@ -63,7 +77,7 @@ def parts(made: Plan, store: Store | None) -> Any:
             "curves": lambda cells=cells: curves_table(cells, store),
             "drift": lambda cells=cells: drift_table(cells, store),
             "cka": lambda cells=cells: cka_table(cells, store),
-            "datasets": lambda study=study: dataset_rows(study, made.resources.data),
+            "datasets": lambda study=study: dataset_rows(study, made.resources),
             "claims": cache(lambda cells=tuple(cells): judge(cells, store, made.resources)),
         }
         frame = table(cells, store)

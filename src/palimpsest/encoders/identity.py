@@ -46,6 +46,14 @@ def locate(ref: str) -> Located:
     return Located(name, None, revision or None)
 
 
+def is_here(ref: str) -> bool:
+    """Whether it is built in or a directory on this machine, so that no hub has to be asked."""
+    try:
+        return locate(ref).directory is not None
+    except EncoderError:
+        return False
+
+
 def read_config(directory: Path, ref: str) -> dict[str, Any]:
     """A checkpoint's config.json."""
     path = directory / "config.json"

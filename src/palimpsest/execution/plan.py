@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from palimpsest.encoders.identity import identify as identify_encoder
-from palimpsest.encoders.identity import pinned
-from palimpsest.errors import DataError, SpecError
+from palimpsest.encoders.identity import is_here, pinned
+from palimpsest.errors import DataError, EncoderError, SpecError
 from palimpsest.specs.expansion import Cell, EncoderIdentity, TaskIdentity, expand, left_out
 from palimpsest.specs.study import Study
 from palimpsest.specs.task_file import TaskFile
 from palimpsest.specs.trial import Trial
 from palimpsest.store import Status, Store
+from palimpsest.store.facts import Facts, Key, TaskFacts
+from palimpsest.tasks.known import find
 from palimpsest.tasks.registry import identify as identify_task
 from palimpsest.tasks.sampling import count
 
@@ -44,9 +46,10 @@ class Shard:
 class Resources:
     """Where the encoders and tasks that trials name are to be found on this machine."""
 
-    encoders: dict[tuple[str, str | None], str]
-    tasks: dict[tuple[str, str | None], str | TaskFile]
+    encoders: dict[Key, str]
+    tasks: dict[Key, str | TaskFile]
     data: Path | None = None
+    known: Mapping[Key, TaskFacts] = field(default_factory=dict)  # tasks that are not here, but known from an archive
 
     def encoder_of(self, trial: Trial) -> str:
         return self.encoders[trial.encoder, trial.weights]
@@ -62,7 +65,7 @@ class Plan:
     studies: tuple[Study, ...]
     cells: list[Cell]
     resources: Resources
-    rows: dict[tuple[str, str | None], int]  # training examples of each task
+    rows: dict[Key, int]  # training examples of each task
     statuses: dict[str, Status]
     left_out: tuple[str, ...] = ()  # in words: sizes that a task has not enough examples for
     depths: Mapping[str, int] = field(default_factory=dict)  # layers of each study's encoder
@@ -118,25 +121,38 @@ def steps_of(trial: Trial, rows: int) -> int:
     return -(-examples // trial.protocol.batch_size) * epochs
 
 
-def make_plan(studies: Sequence[Study], store: Store | None, data: Path | None = None) -> Plan:
-    """Expand studies on their encoders and look up what is finished."""
+def make_plan(
+    studies: Sequence[Study], store: Store | None, data: Path | None = None, facts: Facts | None = None
+) -> Plan:
+    """Expand studies on their encoders and look up what is finished.
+
+    What is not on this machine is taken from `facts`, which is enough to look at results but not to run anything.
+    """
     if data is not None and not data.is_dir():
         raise DataError(f"{data}: no such directory. --data names the one that holds GLUE's folders or SQuAD's.")
+    facts = facts or Facts()
     cells: list[Cell] = []
-    encoders: dict[tuple[str, str | None], str] = {}
-    tasks: dict[tuple[str, str | None], str | TaskFile] = {}
-    rows: dict[tuple[str, str | None], int] = {}
+    encoders: dict[Key, str] = {}
+    tasks: dict[Key, str | TaskFile] = {}
+    rows: dict[Key, int] = {}
+    remembered: dict[Key, TaskFacts] = {}
     known: dict[str, EncoderIdentity] = {}
     seen: dict[str, TaskIdentity] = {}  # fingerprints of files are taken once for all studies
     skipped: dict[str, None] = {}
     for study in studies:
         if study.encoder not in known:
-            known[study.encoder] = identify_encoder(study.encoder)
+            known[study.encoder], name = _encoder(study.encoder, facts)
+            encoders[known[study.encoder].name, known[study.encoder].weights] = name
         encoder = known[study.encoder]
-        encoders[encoder.name, encoder.weights] = pinned(study.encoder, encoder)
         identities: dict[str, TaskIdentity] = {}
         for ref, name in zip(study.tasks, study.task_names, strict=True):
-            task = seen[ref] if isinstance(ref, str) and ref in seen else identify_task(ref, data)
+            if isinstance(ref, str) and ref in seen:
+                task = seen[ref]
+            elif (found := _remembered(ref, name, data, facts)) is not None:
+                task = found.identity
+                remembered[task.name, task.data] = found
+            else:
+                task = identify_task(ref, data)
             identities[name] = task
             if isinstance(ref, str):
                 seen[ref] = task
@@ -149,17 +165,29 @@ def make_plan(studies: Sequence[Study], store: Store | None, data: Path | None =
     ids = {t.identity for cell in cells for t in (*cell.trial.ancestors, cell.trial)}
     statuses = store.statuses(ids) if store is not None else {}
     depths = {ref: encoder.depth for ref, encoder in known.items()}
-    return Plan(tuple(studies), cells, Resources(encoders, tasks, data), rows, statuses, tuple(skipped), depths)
+    resources = Resources(encoders, tasks, data, remembered)
+    return Plan(tuple(studies), cells, resources, rows, statuses, tuple(skipped), depths)
 
 
-def dataset_rows(study: Study, data: Path | None) -> list[tuple[str, int, int, str, str, str]]:
-    """The study's data sets for a table: task, training and validation examples, input, labels, metric."""
-    from palimpsest.tasks.registry import load
+def _encoder(ref: str, facts: Facts) -> tuple[EncoderIdentity, str]:
+    """Which encoder is meant, and under what name it stays that one.
 
-    rows = []
-    for ref in study.tasks:
-        task = load(ref, data)
-        pair = "sentence pair" if task.train.second is not None else "sentence"
-        labels = ", ".join(task.labels) if task.labels else {"regression": "a number", "spans": "an answer"}[task.kind]
-        rows.append((task.name, len(task.train), len(task.validation), pair, labels, task.metrics[0]))
-    return rows
+    A name that no directory here has means what it meant in the archive, whatever a hub says today.
+    """
+    if not is_here(ref) and (known := facts.encoder(ref)) is not None:
+        return known, ref
+    try:
+        identity = identify_encoder(ref)
+    except EncoderError as error:
+        if not facts.encoders:
+            raise
+        raise EncoderError(f"{error} The archive has trials of {facts.says()}; choose with --model.") from error
+    return identity, pinned(ref, identity)
+
+
+def _remembered(ref: str | TaskFile, name: str, data: Path | None, facts: Facts) -> TaskFacts | None:
+    """What is known of a task whose data are not given or not here."""
+    if isinstance(ref, TaskFile):
+        return None if ref.train.is_file() and ref.validation.is_file() else facts.task(name)
+    known = find(ref)
+    return facts.task(known.name) if known is not None and data is None else None

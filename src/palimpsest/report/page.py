@@ -21,7 +21,8 @@ from palimpsest.analysis.names import metric_name, size_name, size_order, task_n
 from palimpsest.analysis.table import epochs_table, table
 from palimpsest.analysis.verdicts import judge
 from palimpsest.errors import PalimpsestError
-from palimpsest.execution.plan import Plan, dataset_rows
+from palimpsest.execution.facts import dataset_rows
+from palimpsest.execution.plan import Plan
 from palimpsest.figures.registry import table_of
 from palimpsest.figures.schematic import layers_after
 from palimpsest.figures.text_table import TextTable
@@ -137,7 +138,7 @@ class StudyPage:
         """The study's tables of these kinds; the summary is left out, because the page makes it from its points."""
         material: dict[str, Callable[[], Any]] = {
             "epochs": lambda: epochs_table(self.cells, self.gathered),
-            "datasets": lambda: dataset_rows(self.study, self.plan.resources.data),
+            "datasets": lambda: dataset_rows(self.study, self.plan.resources),
             "claims": lambda: self._findings,
         }
         found: list[tuple[str, dict[str, Any]]] = []

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from palimpsest.errors import StoreError
+from palimpsest.store.facts import Facts
 from palimpsest.store.record import Record
 
 Status = Literal["finished", "failed", "damaged"]
@@ -102,6 +103,11 @@ class Store(ABC):
     def drop_note(self, kind: str, name: str) -> None:
         """Take a note away; nothing happens where there is none."""
         del kind, name
+
+    @property
+    def facts(self) -> Facts:
+        """What is known here of the encoders and tasks, so that they need not be at hand to look at results."""
+        return Facts()
 
     @property
     def problems(self) -> list[Problem]:

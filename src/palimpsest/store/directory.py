@@ -44,7 +44,7 @@ class DirectoryStore(Store):
                     raise MissingStore(f"there is no store in {path}; check the path, or run a study with it first")
                 store.path.mkdir(parents=True, exist_ok=True)
             elif not store.path.is_dir():
-                raise StoreError(f"{path} is a file; a store is a directory")
+                raise StoreError(f"{path} is a file; a store is a directory, or an archive (.parquet)")
             if not store._marker.exists():
                 others = [p.name for p in store.path.iterdir() if not p.name.startswith(f".{MARKER}.")]
                 if others and not store._marker.exists():  # somebody may just have made it a store

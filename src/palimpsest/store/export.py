@@ -1,13 +1,14 @@
-"""A tidy table as a file that other programs read."""
+"""What leaves a store: a tidy table as a file that other programs read, or records that go to another store."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from palimpsest.errors import StoreError, UnknownName
+from palimpsest.store import Store, open_store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,3 +39,13 @@ def export(frame: pd.DataFrame, path: str | os.PathLike[str]) -> Path:
         unfinished.unlink(missing_ok=True)
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from None
     return path
+
+
+def copy(source: Store, target: str | os.PathLike[str], ids: Iterable[str] | None = None) -> int:
+    """Put the readable records of a store (or those of `ids`) into another, which may have some; how many were put."""
+    into = open_store(target, create=True)
+    count = 0
+    for record in source.records(ids):
+        into.put(record)
+        count += 1
+    return count
