@@ -56,18 +56,27 @@ class HostAdam:
             optimizer.step()
 
 
+def corrections(protocol: Protocol, count: torch.Tensor) -> torch.Tensor:
+    """Factors [2] on the gradient's mean and on the root of its square's, which both start at 0; `count` is from 1 on.
+
+    Once for a step: a power for every weight would take longer than all else that Adam does.
+    """
+    count = count.double()
+    return torch.cat([1 / (1 - protocol.beta1**count), (1 - protocol.beta2**count).rsqrt()]).float()
+
+
 def device_update(protocol: Protocol) -> Callable[..., None]:
     """One Adam step of one weight of all trials on a GPU; compiled, it is a single kernel per shape of weight.
 
-    ``update(weight, first, second, work, gradient, active, rate, scale, count)`` with the fp32 weight and moments and
-    the bf16 working copy, all [T, …]; which trials are active [T] (the others stay as they are, whatever their
-    gradient), the rate [T] at this step, the clipping factor [T], and the step's number, from 1, as a tensor.
+    ``update(weight, first, second, work, gradient, active, rate, scale, correction)`` with the fp32 weight and moments
+    and the bf16 working copy, all [T, …]; which trials are active [T] (the others stay as they are, whatever their
+    gradient), the rate [T] at this step, the clipping factor [T], and what the moments are multiplied with [2].
     """
     beta1, beta2, epsilon, decay = protocol.beta1, protocol.beta2, protocol.epsilon, protocol.weight_decay
 
     def update(
         weight: torch.Tensor, first: torch.Tensor, second: torch.Tensor, work: torch.Tensor, gradient: torch.Tensor,
-        active: torch.Tensor, rate: torch.Tensor, scale: torch.Tensor, count: torch.Tensor,
+        active: torch.Tensor, rate: torch.Tensor, scale: torch.Tensor, correction: torch.Tensor,
     ) -> None:  # fmt: skip
         along = (-1, *[1] * (weight.dim() - 1))
         on, lr = active.view(along), rate.view(along)
@@ -75,8 +84,8 @@ def device_update(protocol: Protocol) -> Callable[..., None]:
         m = first + (g - first) * (1 - beta1)
         v = second * beta2 + g * g * (1 - beta2)
         moved = weight * (1 - lr * decay) if decay else weight
-        denominator = v.sqrt() / (1 - beta2**count).sqrt() + epsilon
-        moved = torch.where(on, moved - lr / (1 - beta1**count) * (m / denominator), weight)
+        denominator = v.sqrt() * correction[1] + epsilon
+        moved = torch.where(on, moved - lr * correction[0] * (m / denominator), weight)
         weight.copy_(moved)
         first.copy_(torch.where(on, m, first))
         second.copy_(torch.where(on, v, second))

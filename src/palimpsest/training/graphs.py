@@ -11,11 +11,11 @@ import numpy.typing as npt
 import torch
 
 from palimpsest.specs.protocol import Protocol
-from palimpsest.training.adam import device_update
+from palimpsest.training.adam import corrections, device_update
 from palimpsest.training.data import Data
 from palimpsest.training.network import Batch
 from palimpsest.training.preparation import Prepared
-from palimpsest.training.shapes import Shape, shapes
+from palimpsest.training.shapes import Shape, shapes, worth_compiling
 from palimpsest.training.sharing import share
 from palimpsest.training.stack import Stack, assemble, folded_gradients, gradients
 from palimpsest.training.stepper import Stepper
@@ -82,13 +82,13 @@ class GraphStepper(Stepper):
         found, losses = compute(self.stack.network, self._work, batch, keys)
         rates = self._rates.index_select(1, self._step)[:, 0] * self._factors
         scale = self._scale(found)
-        count = (self._step + 1).float()
+        correction = corrections(self.stack.pack.trials[0].protocol, self._step + 1)
         for name, gradient in found.items():
             each = (*self._slots[name], gradient, active, rates[self.stack.layers[name]], scale)
             for tensor in each:
                 torch._dynamo.maybe_mark_dynamic(tensor, 0)  # packs of all sizes share the program
             with torch.no_grad():
-                self._update(*each, count)
+                self._update(*each, correction)
         return losses
 
     def _scale(self, found: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -155,6 +155,16 @@ def roomy(trials: int, usual: int = 0) -> int:
     if trials < usual <= 1.25 * trials:
         trials = usual
     return -(-trials // _PLACES) * _PLACES if trials > _PLACES else 1 << (trials - 1).bit_length()
+
+
+def roomy_stack(trials: Sequence[Prepared], data: Data, device: torch.device, ahead: int, usual: int = 0) -> Stack:
+    """The trials stacked, with idle places where a compiled program is shared by that."""
+    stack = Stack(assemble(trials, data), device)
+    places = roomy(len(trials), usual)
+    if places == len(trials) or not worth_compiling(stack, ahead):
+        return stack
+    del stack
+    return Stack(assemble(trials, data, places), device)
 
 
 def fitting_trials(trials: Sequence[Prepared], data: Data, device: torch.device) -> int:

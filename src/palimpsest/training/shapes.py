@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
 from palimpsest.training.batches import Rows
 from palimpsest.training.sharing import arrange, lines_for
@@ -41,53 +38,73 @@ class Shapes:
 def shapes(stack: Stack, compiled: bool | None = None, ahead: int = 0) -> Shapes:
     """Compiled or not, or where it pays; `ahead` are the trial-steps that will run the same programs later."""
     pack = stack.pack
-    batch, width = pack.rows.shape[2], stack.training.ids.shape[1]
-    lengths = np.minimum(stack.training.host_lengths[pack.rows], stack.limit)
-    needed = np.full(pack.steps, stack.limit) if stack.padding == "max" else lengths.max(axis=(0, 2))
-    alone = np.minimum(_up(needed, _LENGTHS), width)  # the length where each example has a line
-
-    @cache
-    def shape(length: int) -> Shape:
-        lines = lines_for(stack.training.host_lengths[:-1], batch, length) if stack.shares else batch
-        return (lines, length) if lines < batch else (batch, min(length, width))
-
-    chosen: list[int] = []
-    if compiled is not False and stack.network.parts.foldable:
-        times = 1 + ahead / sum(pack.lengths)
-        worth = 0.0 if compiled else _COMPILING / (times * len(pack.trials))
-        chosen = _worth_compiling(needed, alone, shape, stack, worth)
-    usual = np.array([min((c for c in chosen if c >= n), default=a) for n, a in zip(needed, alone, strict=True)])
-    line = np.maximum(usual, needed)
-    starts, used = (
-        arrange(lengths, line) if stack.shares else (np.zeros_like(pack.rows), np.full(pack.rows.shape[:2], batch))
-    )
-    room = np.array([shape(int(n))[0] for n in usual])
-    fits = (used.max(axis=0) <= room) | (room == batch)
-    at = [shape(int(n)) if fit else (batch, int(own)) for n, own, fit in zip(usual, alone, fits, strict=True)]
-    return Shapes(at, frozenset(shape(c) for c in chosen), starts, batch)
+    batch = pack.rows.shape[2]
+    rules = _Rules(stack)
+    chosen = rules.worth_compiling(compiled, ahead)
+    pairs = zip(rules.needed, rules.alone, strict=True)
+    usual = np.array([min((c for c in chosen if c >= needed), default=alone) for needed, alone in pairs])
+    starts, used = np.zeros_like(pack.rows), np.full(pack.rows.shape[:2], batch)
+    if stack.shares:
+        starts, used = arrange(rules.lengths, np.maximum(usual, rules.needed))
+    at = [
+        shape if shape[0] == batch or lines <= shape[0] else (batch, int(alone))
+        for shape, lines, alone in zip(map(rules.shape, usual.tolist()), used.max(axis=0), rules.alone, strict=True)
+    ]
+    return Shapes(at, frozenset(rules.shape(length) for length in chosen), starts, batch)
 
 
-def _worth_compiling(needed: Rows, alone: Rows, shape: Callable[[int], Shape], stack: Stack, worth: float) -> list[int]:
-    """The lengths that get a compiled program: as long as another one saves so many seconds of each trial's steps."""
-    anatomy = stack.pack.trials[0].body.anatomy
-    scale = anatomy.hidden * anatomy.depth
+def worth_compiling(stack: Stack, ahead: int) -> bool:
+    """Whether any of a pack's shapes is worth a compiled program."""
+    return bool(_Rules(stack).worth_compiling(None, ahead))
 
-    def seconds(length: int, extra: float = 0.0) -> float:
-        lines, length = shape(length)
-        return lines * length * scale * (_COMPILED * (1 + length / (_LONGER * anatomy.head_size)) + extra)
 
-    costs: npt.NDArray[np.float64] = np.array([seconds(int(n), _SAVED) for n in alone])
-    chosen: list[int] = []
-    while True:
-        gains = {}
-        for length in sorted({int(n) for n in _up(needed, _COMPILED_LENGTHS)} - set(chosen)):
-            gain = np.where(needed <= length, costs - seconds(length), 0.0).clip(min=0.0)
-            gains[length] = float(gain.sum())
-        best = max(gains, key=lambda n: gains[n], default=0)
-        if not gains or gains[best] <= worth:
-            return chosen
-        chosen.append(best)
-        costs = np.where(needed <= best, np.minimum(costs, seconds(best)), costs)
+class _Rules:
+    """What is known of a pack before its examples are laid into lines."""
+
+    def __init__(self, stack: Stack) -> None:
+        pack = stack.pack
+        self._stack = stack
+        self.lengths = np.minimum(stack.training.host_lengths[pack.rows], stack.limit)
+        padded = stack.padding == "max"
+        self.needed = np.full(pack.steps, stack.limit) if padded else self.lengths.max(axis=(0, 2))
+        # The length where each example has a line.
+        self.alone = np.minimum(_up(self.needed, _LENGTHS), stack.training.ids.shape[1])
+        self._shapes: dict[int, Shape] = {}
+
+    def shape(self, length: int) -> Shape:
+        """The shape that batches are laid into, if they are laid into lines of this length."""
+        if length not in self._shapes:
+            training, batch = self._stack.training, self._stack.pack.rows.shape[2]
+            lines = lines_for(training.host_lengths[:-1], batch, length) if self._stack.shares else batch
+            self._shapes[length] = (lines, length if lines < batch else min(length, training.ids.shape[1]))
+        return self._shapes[length]
+
+    def worth_compiling(self, compiled: bool | None, ahead: int) -> list[int]:
+        """The lengths that get a compiled program: as long as another one saves more than it takes to make it."""
+        pack = self._stack.pack
+        if compiled is False or not self._stack.network.parts.foldable:
+            return []
+        times = len(pack.trials) * (1 + ahead / sum(pack.lengths))
+        worth = 0.0 if compiled else _COMPILING / times
+        costs = np.array([self._seconds(n, _SAVED) for n in self.alone.tolist()])
+        chosen: list[int] = []
+        while True:
+            gains = {}
+            for length in sorted({int(n) for n in _up(self.needed, _COMPILED_LENGTHS)} - set(chosen)):
+                faster = np.minimum(costs, self._seconds(length))
+                gains[length] = float((costs - faster)[self.needed <= length].sum())
+            best = max(gains, key=lambda n: gains[n], default=0)
+            if not gains or gains[best] <= worth:
+                return chosen
+            chosen.append(best)
+            costs = np.where(self.needed <= best, np.minimum(costs, self._seconds(best)), costs)
+
+    def _seconds(self, length: int, extra: float = 0.0) -> float:
+        """What a step of a trial takes beyond what it takes without any tokens."""
+        anatomy = self._stack.pack.trials[0].body.anatomy
+        lines, length = self.shape(length)
+        each = _COMPILED * (1 + length / (_LONGER * anatomy.head_size)) + extra
+        return lines * length * anatomy.hidden * anatomy.depth * each
 
 
 def _up(lengths: Rows, allowed: tuple[int, ...]) -> Rows:

@@ -24,7 +24,7 @@ from palimpsest.training.evaluation import (
     failure,
     ruined,
 )
-from palimpsest.training.graphs import GraphStepper, fitting_trials, roomy
+from palimpsest.training.graphs import GraphStepper, fitting_trials, roomy_stack
 from palimpsest.training.kernels import good_kernels
 from palimpsest.training.measures import conclude
 from palimpsest.training.outcome import Outcome
@@ -51,13 +51,12 @@ def train(
     """
     device = torch.device(device)
     if device.type == "cuda":
-        pack = assemble(trials, data, roomy(len(trials), places))
-        stack = Stack(pack, device)
+        stack = roomy_stack(trials, data, device, ahead, places)
         stepper: Stepper = GraphStepper(stack, ahead=ahead)
     else:
-        pack = assemble(trials, data)
-        stack = Stack(pack, device)
+        stack = Stack(assemble(trials, data), device)
         stepper = HostStepper(stack)
+    pack = stack.pack
     ledger = _Ledger(stack, on_finish)
     for step in range(pack.steps):
         stepper.advance(step)
