@@ -227,7 +227,9 @@ class TestFacts:
     def test_other_stores_have_none(self, full: Store) -> None:
         assert full.facts == Facts()
 
-    @pytest.mark.parametrize("ref", ["tiny", "tiny@aaaa1111", "tiny@aa", "/gone/models/tiny", "./tiny", "../x/tiny"])
+    @pytest.mark.parametrize(
+        "ref", ["tiny", "tiny@aaaa1111", "tiny@aa", "/gone/models/tiny", "./tiny", "../x/tiny", "a/b/tiny"]
+    )
     def test_an_encoder_by_name(self, ref: str) -> None:
         assert Facts((TINY,)).encoder(ref) == TINY
 

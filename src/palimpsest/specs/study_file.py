@@ -26,7 +26,9 @@ def read(path: Path, settings: dict[str, Any] | None = None, *, name: str | None
     if "tasks" in data:
         data["tasks"] = [_beside(task, path.parent) for task in listed(data["tasks"])]
     if isinstance(data.get("encoder"), str) and data["encoder"].startswith(("./", "../")):
-        data["encoder"] = str(path.parent / data["encoder"])  # a path, and not the name of one in the hub
+        beside = path.parent / data["encoder"]
+        plain = beside.is_absolute() or beside.parts[0] == ".."
+        data["encoder"] = str(beside) if plain else f"./{beside}"  # a path, and not the name of one in the hub
     return Study.parse(apply_settings(data, settings or {}, str(path)), str(path))
 
 

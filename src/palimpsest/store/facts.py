@@ -44,7 +44,8 @@ class Facts:
     def encoder(self, ref: str) -> EncoderIdentity | None:
         """The encoder of this name: its own, that of the directory which it was, or ``NAME@FINGERPRINT`` (or less)."""
         name, _, version = ref.partition("@")
-        names = {name, PurePath(name).name} if name.startswith((".", "/", "~")) else {name}
+        is_path = name.startswith((".", "/", "~")) or name.count("/") > 1
+        names = {name, PurePath(name).name} if is_path else {name}
         found = [e for e in self.encoders if e.name in names and (e.weights or "").startswith(version)]
         if len(found) > 1:
             raise SpecError(f"{ref} may be any of {_listed(found)}; say which with --model")
