@@ -70,7 +70,7 @@ def contents(store: Store, ids: Iterable[str] | None = None) -> Contents:
         parts = (*trial.interventions, trial.seeds)
         alike = (trial.encoder, trial.task, trial.method, size_label(trial.size), trial.protocol.identity)
         order.append(((*alike, *(part.canonical_json for part in parts)), record.id))
-    return Contents(tuple(id for _, id in sorted(order)), tuple(encoders), tuple(tasks))
+    return Contents(tuple(id for _, id in sorted(order)), *(tuple(sorted(k, key=str)) for k in (encoders, tasks)))
 
 
 def write_archive(store: Store, found: Contents, facts: Facts, path: str | os.PathLike[str]) -> Path:
@@ -80,7 +80,7 @@ def write_archive(store: Store, found: Contents, facts: Facts, path: str | os.Pa
         raise StoreError(f"{path}: an archive is a Parquet file; end its name in {ENDING}")
     if not found.ids:
         raise NothingFinished(f"there is nothing to archive: {store} has no record of what is asked for")
-    meta = {_META: str(FORMAT).encode(), _FACTS: facts.to_json().encode()}
+    meta = {_META: str(FORMAT).encode(), _FACTS: facts.to_json()}
     schema = pa.schema([(name, kind) for name, (kind, _) in _COLUMNS.items()], metadata=meta)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
     options: dict[str, Any] = {
@@ -166,7 +166,7 @@ class ArchiveStore(Store):
     @cached_property
     def _facts(self) -> Facts:
         try:
-            return Facts.from_json(self._meta.get(_FACTS, b'{"encoders": [], "tasks": []}'))
+            return Facts.from_json(self._meta.get(_FACTS, b"{}"))
         except StoreError as error:
             raise StoreError(f"{self.path} is damaged: {error}") from None
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from palimpsest.errors import SpecError, StoreError
 from palimpsest.specs.expansion import EncoderIdentity, TaskIdentity
@@ -67,23 +67,21 @@ class Facts:
         """The encoders, in words."""
         return _listed(self.encoders)
 
-    def to_json(self) -> str:
-        return json.dumps({"encoders": [asdict(e) for e in self.encoders], "tasks": [asdict(t) for t in self.tasks]})
+    def to_json(self) -> bytes:
+        return _ADAPTER.dump_json(self)
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> Facts:
+    def from_json(cls, text: bytes) -> Facts:
         """The inverse of :meth:`to_json`; what a later version may know besides is passed over."""
         try:
-            data = json.loads(text)
-            encoders = tuple(EncoderIdentity(**_fields(EncoderIdentity, e)) for e in data["encoders"])
-            tasks = tuple(TaskFacts(**_fields(TaskFacts, t | {"labels": tuple(t["labels"])})) for t in data["tasks"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"what it says of encoders and tasks cannot be read ({error})") from None
-        return cls(encoders, tasks)
+            return _ADAPTER.validate_json(text, strict=True)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            raise StoreError(f"what it says of encoders and tasks cannot be read ({place}: {first['msg']})") from None
 
 
-def _fields(kind: Any, data: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in data.items() if name in kind.__dataclass_fields__}
+_ADAPTER = TypeAdapter(Facts)
 
 
 def _listed(encoders: Iterable[EncoderIdentity]) -> str:
