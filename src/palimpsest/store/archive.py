@@ -57,12 +57,12 @@ class Contents:
     tasks: tuple[Key, ...]
 
 
-def contents(store: Store, ids: Iterable[str] | None = None) -> Contents:
-    """The readable records of a store (or those of `ids`), in the order in which they are archived."""
+def contents(store: Store, of: Iterable[str] | None = None) -> Contents:
+    """The readable records of a store (or those `of` these identities), in the order in which they are archived."""
     order: list[tuple[tuple[str, ...], str]] = []
     encoders: dict[Key, None] = {}
     tasks: dict[Key, None] = {}
-    for record in store.records(ids):
+    for record in store.records(of):
         trial = record.trial
         encoders[trial.encoder, trial.weights] = None
         tasks[trial.task, trial.data] = None
@@ -70,7 +70,8 @@ def contents(store: Store, ids: Iterable[str] | None = None) -> Contents:
         parts = (*trial.interventions, trial.seeds)
         alike = (trial.encoder, trial.task, trial.method, size_label(trial.size), trial.protocol.identity)
         order.append(((*alike, *(part.canonical_json for part in parts)), record.id))
-    return Contents(tuple(id for _, id in sorted(order)), *(tuple(sorted(k, key=str)) for k in (encoders, tasks)))
+    ids = tuple(id for _, id in sorted(order))
+    return Contents(ids, tuple(sorted(encoders, key=str)), tuple(sorted(tasks, key=str)))
 
 
 def write_archive(store: Store, found: Contents, facts: Facts, path: str | os.PathLike[str]) -> Path:
