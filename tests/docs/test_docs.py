@@ -24,6 +24,8 @@ from palimpsest.studies import load
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+EXPERIMENTS = [page for page in PAGES if page.parent.name == "experiments" and page.stem != "index"]
+POCKET = EncoderIdentity("pocket", None, 12, 4)
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
@@ -87,6 +89,19 @@ def test_every_experiment_has_a_section_and_a_page() -> None:
     for kind in kinds:
         shown = studies(ROOT / f"docs/experiments/{kind}.md")
         assert kind in {getattr(e, "kind") for study in shown for e in study.experiments}  # noqa: B009
+
+
+@pytest.mark.parametrize("page", EXPERIMENTS, ids=lambda p: p.stem)
+def test_a_page_on_an_experiment_asks_shows_reads_and_counts(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert re.search(r"^\*\*[^*]+\?\*\*", text, re.M), "the question"
+    assert re.search(r"^!\[.+\]\(\.\./images/experiments/", text, re.M)
+    assert re.search(r"^## Reading (it|them)$", text, re.M)
+    first, *_ = studies(page)
+    tasks = {name: TaskIdentity(name, None, 1_000) for name in first.task_names}
+    trials = {t.identity for c in expand(first, POCKET, tasks) for t in (*c.trial.ancestors, c.trial)}
+    costs = text.partition("## What it costs\n")[2].partition("\n## ")[0]
+    assert f"{len(trials)} trials" in " ".join(costs.split())
 
 
 def test_every_protocol_is_described() -> None:
