@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palimpsest.execution.packing import pack, pack_key
+from palimpsest.execution.packing import Job, next_job, pack, pack_key
 from palimpsest.execution.plan import Plan
 from palimpsest.specs.intervention import PermuteLayers, Reinitialize
 from palimpsest.specs.protocol import Protocol
@@ -88,3 +88,11 @@ def test_what_is_each_trials_own_does_not_keep_it_from_a_pack() -> None:
 def test_what_the_program_depends_on_does(change: dict[str, object]) -> None:
     base = Trial(encoder="a", task="x", size=8)
     assert pack_key(base.model_copy(update=change)) != pack_key(base)
+
+
+def test_processes_on_one_gpu_keep_to_their_programs() -> None:
+    x, y, z = (Job((Trial(encoder="a", task=task, size=8),), 1) for task in "xyz")
+    assert next_job([x, y, z], None, []) == 0
+    assert next_job([x, y, z], y, [x]) == 1  # like the last
+    assert next_job([x, x, z], y, [x]) == 2  # like nobody's
+    assert next_job([x, x], y, [x]) == 0  # rather the same again than nothing

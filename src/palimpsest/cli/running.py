@@ -73,7 +73,14 @@ def run(
     engine: Annotated[
         str, typer.Option("--engine", metavar="stacked|reference", help="How trials are trained.")
     ] = "stacked",
-    processes: Annotated[int | None, typer.Option("--processes", min=1, help="Worker processes on a CPU.")] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            "--processes",
+            min=1,
+            help="Worker processes: by default one per core, or one on a GPU; two or three can share it.",
+        ),
+    ] = None,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Also run the trials that failed before.")
     ] = False,

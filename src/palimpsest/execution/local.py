@@ -1,4 +1,7 @@
-"""This machine: the GPU in this process, or as many processes as there are cores."""
+"""This machine: the GPU in this process, or as many processes as there are cores.
+
+Several processes may share a GPU: while one sets up a pack or compiles, another one's steps run.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,14 @@ import sys
 import time
 import traceback
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from palimpsest.errors import PalimpsestError, TrainingError
 from palimpsest.execution.executor import DEVICE_PACK, HOST_PACK, Executor, Work
-from palimpsest.execution.packing import Job
+from palimpsest.execution.packing import Job, next_job
 from palimpsest.execution.plan import Resources
 from palimpsest.execution.worker import Emit, Engine, Event, execute, gather, pick_device
 from palimpsest.store import open_store
@@ -37,7 +40,7 @@ class LocalExecutor(Executor):
     def __init__(self, work: Work, processes: int | None = None) -> None:
         self.work = work
         self.device = pick_device(work.device)
-        self.workers = 1 if self.device == "cuda" else processes or cores()
+        self.workers = processes or (1 if self.device == "cuda" else cores())
         self.largest = DEVICE_PACK if self.device == "cuda" else HOST_PACK
 
     def run(self, jobs: Sequence[Job], emit: Emit) -> None:
@@ -59,10 +62,9 @@ def _run_processes(jobs: Sequence[Job], work: Work, device: str, emit: Emit, pro
     try:
         while waiting or workers:
             while waiting and len(workers) < processes:
-                job, attempt = waiting.popleft()
-                worker = _Worker(context, work, device, threads)
+                worker = _Worker(context, work, device, threads, processes)
                 workers[worker.pipe] = worker
-                worker.give(job, attempt)
+                worker.give(*_next(waiting, worker, workers.values(), device))
             for pipe in multiprocessing.connection.wait(list(workers), timeout=1.0):
                 worker = workers[pipe]
                 try:
@@ -78,7 +80,7 @@ def _run_processes(jobs: Sequence[Job], work: Work, device: str, emit: Emit, pro
                 elif isinstance(message, BaseException):
                     raise message
                 elif waiting:
-                    worker.give(*waiting.popleft())
+                    worker.give(*_next(waiting, worker, workers.values(), device))
                 else:
                     worker.stop()
                     del workers[pipe]
@@ -89,6 +91,15 @@ def _run_processes(jobs: Sequence[Job], work: Work, device: str, emit: Emit, pro
     finally:
         for worker in workers.values():
             worker.kill()
+
+
+def _next(waiting: deque[tuple[Job, int]], worker: _Worker, workers: Iterable[_Worker], device: str) -> tuple[Job, int]:
+    """The job that a worker is given: the longest, but for what speaks against it on a GPU."""
+    at = [w.job for w in workers if w is not worker and w.job]
+    chosen = next_job([job for job, _ in waiting], worker.job, at) if device == "cuda" else 0
+    job, attempt = waiting[chosen]
+    del waiting[chosen]
+    return job, attempt
 
 
 def _lost(worker: _Worker, how: str, waiting: deque[tuple[Job, int]], emit: Emit) -> None:
@@ -115,9 +126,10 @@ def _lost(worker: _Worker, how: str, waiting: deque[tuple[Job, int]], emit: Emit
 class _Worker:
     """A process, and the job it is at."""
 
-    def __init__(self, context: Any, work: Work, device: str, threads: int) -> None:
+    def __init__(self, context: Any, work: Work, device: str, threads: int, processes: int) -> None:
         self.pipe, theirs = context.Pipe()
-        what = (theirs, work.resources, work.place, device, work.engine, threads)
+        sharing = processes if device == "cuda" else 1
+        what = (theirs, work.resources, work.place, device, work.engine, threads, sharing)
         self.process = context.Process(target=_serve, args=what, daemon=True, name="palimpsest-worker")
         self.process.start()
         theirs.close()
@@ -159,7 +171,9 @@ class _Worker:
         self.pipe.close()
 
 
-def _serve(pipe: Any, resources: Resources, place: str, device: str, engine: Engine, threads: int) -> None:
+def _serve(
+    pipe: Any, resources: Resources, place: str, device: str, engine: Engine, threads: int, sharing: int
+) -> None:
     """The life of a worker process: take a job, report events, ask for the next."""
     import torch
 
@@ -169,7 +183,7 @@ def _serve(pipe: Any, resources: Resources, place: str, device: str, engine: Eng
     try:
         store = open_store(place)
         while (job := pipe.recv()) is not None:
-            execute(job, *gather(job, resources), store, device, engine, pipe.send)
+            execute(job, *gather(job, resources), store, device, engine, pipe.send, sharing)
             pipe.send("done")
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return  # the driver is gone; what was finished is in the store

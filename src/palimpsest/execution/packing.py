@@ -77,5 +77,19 @@ def pack(plan: Plan, trials: Sequence[Trial], largest: int, workers: int = 1) ->
     return jobs
 
 
+def next_job(waiting: Sequence[Job], last: Job | None, others: Sequence[Job]) -> int:
+    """Which of the waiting jobs a process on a shared GPU goes on with.
+
+    One like its last, because it has the programs; else one like nobody's, so that no two compile the same; else the
+    first.
+    """
+    own = last and pack_key(last.trials[0])
+    taken = {pack_key(job.trials[0]) for job in others}
+    keys = [pack_key(job.trials[0]) for job in waiting]
+    alike = (n for n, key in enumerate(keys) if key == own)
+    alone = (n for n, key in enumerate(keys) if key not in taken)
+    return next(alike, next(alone, 0))
+
+
 def _steps(plan: Plan, trial: Trial) -> int:
     return plan.steps([trial])

@@ -76,10 +76,20 @@ def gather(job: Job, resources: Resources) -> tuple[Encoder, Data]:
     return encoder, replace(data, beside=others) if others else data
 
 
-def execute(job: Job, encoder: Encoder, data: Data, store: Store, device: str, engine: Engine, emit: Emit) -> None:
+def execute(
+    job: Job,
+    encoder: Encoder,
+    data: Data,
+    store: Store,
+    device: str,
+    engine: Engine,
+    emit: Emit,
+    sharing: int = 1,
+) -> None:
     """Train the job's trials and put each record into the store as soon as its trial has ended.
 
-    Trials that somebody else has finished in the meantime are not run again.
+    Trials that somebody else has finished in the meantime are not run again. `sharing` is how many processes use the
+    device at once: the time that is recorded is a trial's share of the pack's, and the pack's of the device's.
     """
     finished = {
         r.id: r.outcome
@@ -99,8 +109,8 @@ def execute(job: Job, encoder: Encoder, data: Data, store: Store, device: str, e
     look = _Look(pending, emit)
 
     def finish(p: Prepared, outcome: Outcome) -> None:
-        seconds = (time.monotonic() - begin) / len(prepared)  # a pack's time is shared by its trials
-        store.put(Record(p.trial, outcome, provenance(device, engine, encoder, len(prepared), seconds)))
+        seconds = (time.monotonic() - begin) / len(prepared) / sharing
+        store.put(Record(p.trial, outcome, provenance(device, engine, encoder, len(prepared), seconds, sharing)))
         pending.pop(p.trial.identity, None)
         if p.trial.identity not in job.again:
             emit(Event("trial", trial=p.trial, outcome=outcome))
@@ -248,7 +258,9 @@ def _out_of_memory(error: BaseException) -> bool:
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or "not enough memory" in str(error)
 
 
-def provenance(device: str, engine: str, encoder: Encoder, together: int, seconds: float) -> dict[str, Any]:
+def provenance(
+    device: str, engine: str, encoder: Encoder, together: int, seconds: float, sharing: int
+) -> dict[str, Any]:
     """How a record came about: for people who compare results, not part of any identity."""
     import transformers
 
@@ -260,6 +272,7 @@ def provenance(device: str, engine: str, encoder: Encoder, together: int, second
         "precision": "bf16" if device == "cuda" and engine == "stacked" else "fp32",
         "engine": engine,
         "pack": together,
+        "processes": sharing,
         "parameters": sum(w.numel() for w in encoder.state.values()),
         "seconds": round(seconds, 3),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
