@@ -107,7 +107,7 @@ def test_the_unexpected_in_a_worker_is_one_message_with_its_traceback_attached(
     monkeypatch.setattr(local, "gather", broken)
     wire, before, threads = Wire(), signal.getsignal(signal.SIGINT), torch.get_num_threads()
     try:
-        local._serve(wire, None, str(tmp_path / "store"), "cpu", "stacked", threads)  # type: ignore[arg-type]
+        local._serve(wire, None, str(tmp_path / "store"), "cpu", "stacked", threads, 1)  # type: ignore[arg-type]
     finally:
         signal.signal(signal.SIGINT, before)
     (error,) = wire.sent
