@@ -91,7 +91,9 @@ def test_the_facts_about_a_task() -> None:
     )
     remembered = make_plan([study("pocket", "mini-inference")], None).resources
     key = (task.name, task.data)
-    assert np.array_equal(answers("mini-inference", key, remembered), np.asarray(task.validation.targets))
+    found = answers("mini-inference", key, remembered)
+    assert found is not None
+    assert np.array_equal(found, np.asarray(task.validation.targets))
 
 
 def test_what_cannot_be_had_is_said(tiny_checkpoint: Path) -> None:

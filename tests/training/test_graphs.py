@@ -131,3 +131,19 @@ def test_the_rest_of_larger_packs_runs_their_program() -> None:
     assert graphs.roomy(72, 72) == 72
     assert graphs.roomy(39, 72) == 40  # too many idle places
     assert graphs.roomy(6, 7) == 8
+
+
+def test_a_program_that_is_there_is_used(tiny_encoder: Any, tiny_data: Any) -> None:
+    prepared, device = trials(tiny_encoder, tiny_data), torch.device("cpu")
+    alone = graphs.roomy_stack(prepared, tiny_data, device, ahead=0)
+    assert alone.pack.places == 3  # not worth compiling, so no place is idle
+    [shape] = shapes.shapes(alone, ahead=10**9).compiled
+    made = alone.network.parts.made
+    made.add((5, shape))
+    try:
+        roomier = graphs.roomy_stack(prepared, tiny_data, device, ahead=0)
+        assert roomier.pack.places == 5
+        assert shapes.shapes(roomier).compiled == {shape}
+        assert graphs.roomy_stack(prepared[:2], tiny_data, device, ahead=0).pack.places == 2  # too many would be idle
+    finally:
+        made.clear()

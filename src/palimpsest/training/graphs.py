@@ -21,6 +21,7 @@ from palimpsest.training.stack import Stack, assemble, folded_gradients, gradien
 from palimpsest.training.stepper import Stepper
 
 _PLACES = 8  # few sizes of packs mean few programs
+_IDLE = 2  # with so many times the places, a program that is there is still faster than none
 
 
 class GraphStepper(Stepper):
@@ -121,6 +122,8 @@ class GraphStepper(Stepper):
         shape = self.shapes.at[step]
         if shape not in self._graphs:
             self._graphs[shape] = self._capture(shape)
+            if shape in self.shapes.compiled:
+                self.stack.network.parts.made.add((self.stack.pack.places, shape))
         self.stack.network.train()
         self._graphs[shape].replay()
 
@@ -160,8 +163,9 @@ def roomy(trials: int, usual: int = 0) -> int:
 def roomy_stack(trials: Sequence[Prepared], data: Data, device: torch.device, ahead: int, usual: int = 0) -> Stack:
     """The trials stacked, with idle places where a compiled program is shared by that."""
     stack = Stack(assemble(trials, data), device)
-    places = roomy(len(trials), usual)
-    if places == len(trials) or not worth_compiling(stack, ahead):
+    made = [places for places, _ in stack.network.parts.made if len(trials) <= places <= _IDLE * len(trials)]
+    places = min(made) if made else roomy(len(trials), usual)
+    if places == len(trials) or not (made or worth_compiling(stack, ahead)):
         return stack
     del stack
     return Stack(assemble(trials, data, places), device)

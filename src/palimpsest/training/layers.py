@@ -45,6 +45,7 @@ class Parts:
 
     def __init__(self, encoder: nn.Module, layers: Sequence[str], stream: Stream) -> None:
         self.fold: Fold | None = None
+        self.made: set[tuple[int, tuple[int, int]]] = set()  # trials, lines and length that there is a program for
         self._stream = stream
         self._templates: dict[str, tuple[nn.Module, Stream]] = {}
         self._programs: dict[Any, Callable[..., torch.Tensor]] = {}

@@ -92,9 +92,10 @@ class _Rules:
             gains = {}
             for length in sorted({int(n) for n in _up(self.needed, _COMPILED_LENGTHS)} - set(chosen)):
                 faster = np.minimum(costs, self._seconds(length))
-                gains[length] = float((costs - faster)[self.needed <= length].sum())
+                made = (pack.places, self.shape(length)) in self._stack.network.parts.made
+                gains[length] = float((costs - faster)[self.needed <= length].sum()) - (0.0 if made else worth)
             best = max(gains, key=lambda n: gains[n], default=0)
-            if not gains or gains[best] <= worth:
+            if not gains or gains[best] <= 0.0:
                 return chosen
             chosen.append(best)
             costs = np.where(self.needed <= best, np.minimum(costs, self._seconds(best)), costs)
