@@ -1,6 +1,6 @@
 """The same real trials by the engine and by the reference loop: wall time, and mean curves in one plot.
 
-    python benchmarks/end_to_end.py --model gte-small --data DIR --out OUT [--processes 12]
+    python benchmarks/end_to_end.py --model gte-small --data DIR --out OUT [--processes 13]
 
 13 × 8 trials of 500 SST-2 examples: the stacked engine (bf16 on a GPU), timed with all its set-up, against the plain
 fp32 loop. The reference trials run in several processes at once to save time; its own time is that of one trial run
@@ -30,7 +30,7 @@ def part(number: int, of: int, model: str, data: str, store: str, device: str, e
     from palimpsest.store import open_store
 
     plan, place = prepare(model, data, store, trials)
-    mine = tuple(plan.missing()[number::of])
+    mine = tuple(list(plan.trials.values())[number::of])
     begin = time.perf_counter()
     if mine:
         job = Job(mine, plan.steps(mine))
@@ -56,7 +56,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--trials", type=int, default=8)
-    parser.add_argument("--processes", type=int, default=12, help="for the reference loop")
+    parser.add_argument("--reference-trials", type=int, default=8, help="of each k, if fewer than the engine's")
+    parser.add_argument("--processes", type=int, default=13, help="for the reference loop")
     parser.add_argument("--stores", type=Path, default=Path("/tmp/palimpsest-end-to-end"))
     args = parser.parse_args()
     from palimpsest.analysis.statistics import mean_interval
@@ -72,13 +73,13 @@ def main() -> None:
     print(f"engine: {len(plan.trials)} trials in {engine_seconds:.1f} s, set-up included", flush=True)
 
     pairs = [
-        (i, args.processes, args.model, args.data, stores["reference"], args.device, "reference", args.trials)
+        (i, args.processes, args.model, args.data, stores["reference"], args.device, "reference", args.reference_trials)
         for i in range(args.processes)
     ]
-    prepare(args.model, args.data, stores["reference"], args.trials)
+    plans = {"engine": plan, "reference": prepare(args.model, args.data, stores["reference"], args.reference_trials)[0]}
     with multiprocessing.get_context("spawn").Pool(args.processes) as pool:
         pool.starmap(part, pairs)
-    frames = {name: table(plan.cells, open_store(where)) for name, where in stores.items()}
+    frames = {name: table(plans[name].cells, open_store(where)) for name, where in stores.items()}
     alone = one_alone(args)
     rows = []
     for k in sorted(frames["engine"]["preserved"].unique()):
@@ -88,7 +89,7 @@ def main() -> None:
         difference = mean_interval(both["score_x"] - both["score_y"])
         e, r = means["engine"], means["reference"]
         rows.append({"k": int(k), "engine": e.mean, "engine low": e.low, "engine high": e.high, "reference": r.mean,
-                     "reference low": r.low, "reference high": r.high, "n": e.n,
+                     "reference low": r.low, "reference high": r.high, "engine n": e.n, "reference n": r.n,
                      "paired difference": difference.mean, "paired low": difference.low, "paired high": difference.high,
                      "intervals overlap": bool(e.low <= r.high and r.low <= e.high)})  # fmt: skip
         print({key: round(v, 4) if isinstance(v, float) else v for key, v in rows[-1].items()}, flush=True)
@@ -128,10 +129,11 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
         mean = [r[name] for r in rows]
         bars = [[m - r[f"{name} low"] for m, r in zip(mean, rows, strict=True)],
                 [r[f"{name} high"] - m for m, r in zip(mean, rows, strict=True)]]  # fmt: skip
-        axes.errorbar(k, mean, yerr=bars, marker=marker, markersize=4, capsize=2, linewidth=1, label=name)
+        label = f"{name} (n = {rows[0][f'{name} n']})"
+        axes.errorbar(k, mean, yerr=bars, marker=marker, markersize=4, capsize=2, linewidth=1, label=label)
     axes.set_xlabel("Layers preserved (k)")
     axes.set_ylabel("Accuracy on SST-2, 500 examples")
-    axes.legend(title="mean of n = 8, 95 % t intervals", frameon=False)
+    axes.legend(title="mean, 95 % t interval", frameon=False)
     figure.savefig(path, dpi=200)
 
 

@@ -59,8 +59,9 @@ def test_every_trial_is_in_one_pack_of_its_like(
 def test_a_job_knows_what_its_like_still_have_ahead(plan_of: PlanOf, chosen: list[Trial], largest: int) -> None:
     jobs = pack(plan_of(chosen), chosen, largest)
     for i, job in enumerate(jobs):
-        key = pack_key(job.trials[0])
-        assert job.ahead == sum(later.steps for later in jobs[i + 1 :] if pack_key(later.trials[0]) == key)
+        alike = [j for j in jobs[i + 1 :] if (pack_key(j.trials[0]), j.places) == (pack_key(job.trials[0]), job.places)]
+        assert job.ahead == sum(later.steps for later in alike)
+        assert len(job.trials) <= job.places
 
 
 def test_packs_of_a_group_are_alike_in_size_and_all_workers_have_one(plan_of: PlanOf) -> None:

@@ -26,10 +26,8 @@ class Job:
 
     trials: tuple[Trial, ...]
     steps: int
-    ahead: int = 0  # trial-steps of the jobs of the same key that come later
-    places: int = (
-        0  # as many trials as the largest of these jobs has: the others can run its programs, with idle places
-    )
+    ahead: int = 0  # trial-steps of the jobs of the same key and number of places that come later
+    places: int = 0  # as many as the largest job of its group has trials: all can run its programs, some places idle
     keep: frozenset[str] = frozenset()  # trials whose final weights others start from
     again: frozenset[str] = frozenset()  # trials that are finished, but whose weights are needed
 
@@ -71,7 +69,7 @@ def pack(plan: Plan, trials: Sequence[Trial], largest: int, workers: int = 1) ->
     jobs.sort(key=lambda job: -job.steps)
     later: dict[tuple[Any, ...], int] = {}
     for i in reversed(range(len(jobs))):
-        key = pack_key(jobs[i].trials[0])
+        key = (*pack_key(jobs[i].trials[0]), jobs[i].places)
         jobs[i] = replace(jobs[i], ahead=later.get(key, 0))
         later[key] = later.get(key, 0) + jobs[i].steps
     return jobs

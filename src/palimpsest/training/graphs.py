@@ -151,13 +151,14 @@ def _update(protocol: Protocol) -> Any:
 
 
 def roomy(trials: int, usual: int = 0) -> int:
-    """A few more places than trials: packs of nearly the same size then run the same program.
+    """The `usual` number of places, or a few more than trials: packs of nearly the same size run the same program.
 
-    At most a quarter more than the `usual` number of places would be idle for nothing.
+    As many as there are trials, if too many places would be idle.
     """
     if trials < usual <= 1.25 * trials:
-        trials = usual
-    return -(-trials // _PLACES) * _PLACES if trials > _PLACES else 1 << (trials - 1).bit_length()
+        return usual
+    rounded = -(-trials // _PLACES) * _PLACES
+    return rounded if rounded <= 1.125 * trials else trials
 
 
 def roomy_stack(trials: Sequence[Prepared], data: Data, device: torch.device, ahead: int, usual: int = 0) -> Stack:

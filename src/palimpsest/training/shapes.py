@@ -19,6 +19,7 @@ _COMPILED_LENGTHS = (32, 64, 128, 256, 384, 512)  # fewer still: they take time 
 _COMPILED = 4.2e-11  # seconds in a compiled program, at length 0
 _LONGER = 2.1  # twice as much at a length of so many head sizes, because of attention
 _SAVED = 2.6e-10  # seconds more where nothing is compiled
+_STARTING = 4e-4  # and for each step and layer, however many trials there are: more and smaller kernels
 _COMPILING = 25.0  # seconds that compiling takes, for each shape
 
 
@@ -86,7 +87,8 @@ class _Rules:
             return []
         times = len(pack.trials) * (1 + ahead / sum(pack.lengths))
         worth = 0.0 if compiled else _COMPILING / times
-        costs = np.array([self._seconds(n, _SAVED) for n in self.alone.tolist()])
+        starting = _STARTING * pack.trials[0].body.anatomy.depth / len(pack.trials)
+        costs = np.array([self._seconds(n, _SAVED) + starting for n in self.alone.tolist()])
         chosen: list[int] = []
         while True:
             gains = {}
