@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palimpsest.execution.packing import Job, next_job, pack, pack_key
+from palimpsest.execution.packing import Job, next_job, pack, pack_key, reordered
 from palimpsest.execution.plan import Plan
 from palimpsest.specs.intervention import PermuteLayers, Reinitialize
 from palimpsest.specs.protocol import Protocol
@@ -97,3 +97,13 @@ def test_processes_on_one_gpu_keep_to_their_programs() -> None:
     assert next_job([x, y, z], y, [x]) == 1  # like the last
     assert next_job([x, x, z], y, [x]) == 2  # like nobody's
     assert next_job([x, x], y, [x]) == 0  # rather the same again than nothing
+
+
+def test_beside_another_driver_jobs_come_in_another_order_but_like_by_like() -> None:
+    jobs = [Job((Trial(encoder="a", task=task, size=n),), n) for n in range(1, 9) for task in "xy"]
+    orders = [reordered(jobs) for _ in range(5)]
+    assert any(order != jobs for order in orders)
+    for order in orders:
+        assert Counter(job.trials for job in order) == Counter(job.trials for job in jobs)
+        tasks = [job.trials[0].task for job in order]
+        assert tasks in (["x"] * 8 + ["y"] * 8, ["y"] * 8 + ["x"] * 8)

@@ -95,6 +95,18 @@ def test_a_heartbeat_comes_and_goes(made: Made) -> None:
     assert known[0].canonical == made.plan.studies[0].canonical
 
 
+def test_only_a_driver_at_the_same_trials_is_in_the_way(made: Made) -> None:
+    trials = [cell.trial for cell in made.missing]
+    with Heartbeat(made.store, made.plan, trials[:3]) as beat:
+        assert not beat.crowded()
+        with Heartbeat(made.store, made.plan, trials[3:]) as other:
+            assert not beat.crowded()
+            assert not other.crowded()
+        with Heartbeat(made.store, made.plan, trials[2:]) as rival:
+            assert beat.crowded()
+            assert rival.crowded()
+
+
 def test_the_note_of_a_dead_driver_is_not_believed(made: Made) -> None:
     folder = made.place / "running"
     folder.mkdir()

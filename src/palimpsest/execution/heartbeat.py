@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any, Self
 from palimpsest.execution.plan import Plan, steps_of
 from palimpsest.specs.trial import Trial
 from palimpsest.store import Store
-from palimpsest.store.running import drop_note, remember, write_note
+from palimpsest.store.running import drivers, drop_note, remember, write_note
 
 if TYPE_CHECKING:
     from palimpsest.execution.worker import Event
 
 _WINDOW = 300.0  # seconds that the pace is taken from
+_SAMPLE = 32  # trials in the note: enough to see that another driver has the same ones
 _PATIENCE = 10.0  # seconds that the end of a run waits for a store which does not answer
 
 
@@ -36,6 +37,7 @@ class Heartbeat:
         self._name = f"{os.getpid()}-{secrets.token_hex(3)}"
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
         self._total, self._left = len(trials), plan.steps(trials)
+        self._ids = {trial.identity for trial in trials}
         self._running: dict[str, Trial] = {}
         self._curves: dict[str, list[tuple[int, float | None]]] = {}
         self._finished = self._failed = self._steps = 0
@@ -54,6 +56,14 @@ class Heartbeat:
     ) -> None:
         self._over.set()
         self._thread.join(_PATIENCE)
+
+    def crowded(self) -> bool:
+        """Whether another driver is at the same trials.
+
+        Its own note is there by now: of drivers that start at the same moment, all but one see another.
+        """
+        others = (note for note in drivers(self._store) if note.get("name") != self._name)
+        return any(self._ids.intersection(note.get("sample") or ()) for note in others)
 
     def watch(self, emit: Callable[[Event], None]) -> Callable[[Event], None]:
         """The same observer, with the heartbeat listening."""
@@ -101,7 +111,9 @@ class Heartbeat:
             seconds = max(now - then, 1e-9)
             speed = (self._steps - steps) / seconds
             return {
+                "name": self._name,
                 "started": self._started,
+                "sample": sorted(self._ids)[:_SAMPLE],
                 "studies": [study.name for study in self._plan.studies],
                 "total": self._total,
                 "finished": self._finished,

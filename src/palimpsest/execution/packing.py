@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from palimpsest.execution.plan import Plan
 from palimpsest.specs.intervention import DeleteLayers, deleted
 from palimpsest.specs.protocol import Protocol
 from palimpsest.specs.trial import Trial
+
+T = TypeVar("T")
 
 # What all trials of a pack must share, because the program depends on it; everything else is each trial's own.
 _SHARED = (
@@ -75,6 +78,14 @@ def pack(plan: Plan, trials: Sequence[Trial], largest: int, workers: int = 1) ->
     return jobs
 
 
+def reordered(jobs: Sequence[Job]) -> list[Job]:
+    """The jobs in another order than most, but those that run the same programs still one after the other."""
+    groups: dict[tuple[Any, ...], list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(pack_key(job.trials[0]), []).append(job)
+    return [job for group in _shuffled(list(groups.values())) for job in _shuffled(group)]
+
+
 def next_job(waiting: Sequence[Job], last: Job | None, others: Sequence[Job]) -> int:
     """Which of the waiting jobs a process on a shared GPU goes on with.
 
@@ -87,6 +98,10 @@ def next_job(waiting: Sequence[Job], last: Job | None, others: Sequence[Job]) ->
     alike = (n for n, key in enumerate(keys) if key == own)
     alone = (n for n, key in enumerate(keys) if key not in taken)
     return next(alike, next(alone, 0))
+
+
+def _shuffled(things: Sequence[T]) -> list[T]:
+    return random.sample(things, len(things))
 
 
 def _steps(plan: Plan, trial: Trial) -> int:

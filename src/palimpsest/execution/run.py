@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from palimpsest.errors import SpecError, UnknownName
 from palimpsest.execution.heartbeat import Heartbeat
-from palimpsest.execution.packing import pack
+from palimpsest.execution.packing import pack, reordered
 from palimpsest.execution.plan import Plan, Shard
 from palimpsest.execution.waves import release, waves
 from palimpsest.store import Store
-from palimpsest.store.running import drivers
 
 if TYPE_CHECKING:
     from palimpsest.execution.executor import Executor, Work
@@ -49,13 +47,12 @@ def run_plan(
         return
     work = Work(plan.resources, store, place, device, engine, pack_timeout)
     with Heartbeat(store, plan, trials) as beat:
-        # Its own note is there by now: of drivers that start at the same moment, all but one see another.
-        crowded = len(drivers(store)) > 1
+        crowded = beat.crowded()
         for wave in waves(plan, trials, store):
             chosen = _executor(executor, work, processes, address, worker_cores)
             jobs = pack(plan, wave.trials, chosen.largest, chosen.workers)
             if crowded:  # in the order of the others, one would always be at what they are at
-                random.shuffle(jobs)
+                jobs = reordered(jobs)
             chosen.run([replace(job, keep=wave.keep, again=wave.again) for job in jobs], beat.watch(emit))
 
 

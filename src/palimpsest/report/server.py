@@ -74,7 +74,7 @@ class Watched:
         notes = drivers(self._store)
         running = [trial for note in notes for trial in note.get("running", [])]
         ours = {id for page in getattr(self, "pages", []) for id in page.points.by_trial}
-        kept = [{name: v for name, v in note.items() if name != "running"} for note in notes]
+        kept = [{name: v for name, v in note.items() if name not in ("running", "sample")} for note in notes]
         return {"drivers": kept, "running": [r for r in running if not ours or r.get("id") in ours]}
 
     def payload(self) -> dict[str, Any]:
