@@ -40,7 +40,7 @@ def mixture(encoder: Encoder, data: Data, **shared: Any) -> list[Prepared]:
     variants: list[dict[str, Any]] = [
         {"size": 24},
         {"size": 20, "interventions": (Reinitialize(layers=(2, 3)),)},
-        {"size": 13, "interventions": (PermuteLayers(order=(3, 1, 2)),), "protocol": {"clip": 0.5}},
+        {"size": 13, "interventions": (PermuteLayers(order=(3, 1, 2)),), "protocol": {"clip": 0.5, "pooler": "reset"}},
         {"size": 0.5, "interventions": (ReinitializeHeads(heads=((1, 2), (3, 1))),),
          "protocol": {"schedule": "linear"}},
         {"size": 7, "protocol": {"epochs": 3, "warmup": 0.3, "learning_rate": 3e-4, "evaluate": "end"}},
