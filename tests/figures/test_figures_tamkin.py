@@ -67,13 +67,21 @@ def test_runtime_lies_beside_the_papers(tables: Any) -> None:
     ]}, depth=4, keep=lambda cell: cell.at["size"] != "700")  # fmt: skip
     shown = table_of(found.table, Drawing(kind="runtime"))
     rows = {row[0]: row[1:] for row in shown.rows}
-    assert rows["incremental, 500 examples"] == ["4", "400", "4 s", "45 GPU-hours"]
-    assert rows["incremental, 700 examples"] == ["0 of 4", "0", "0 s", "–"]
+    assert rows["incremental, 500 examples"] == ["4", "400", "4 s", "4 s", "45 GPU-hours"]
+    assert rows["incremental, 700 examples"] == ["0 of 4", "0", "0 s", "–", "–"]
     assert rows["probing, all examples"][-1] == "22 GPU-days"
-    assert rows["in all"][:3] == ["6 of 10", "600", "6 s"]
+    assert rows["in all"][:4] == ["6 of 10", "600", "6 s", "–"]
     assert shown.data["published_hours"].tolist()[0] == pytest.approx(45)
     assert "Titan XP" in shown.note
     assert "missing" in shown.note
+
+
+def test_the_time_that_missing_trials_would_take(tables: Any) -> None:
+    study = {"tasks": ["sst2"], "experiments": [{"kind": "incremental", "sizes": [500], "trials": 5, "preserved": [0]}]}
+    half = tables(study, depth=4, keep=lambda cell: cell.at["trial"] < 2)
+    rows = table_of(half.table, Drawing(kind="runtime")).rows
+    assert [row[1:5] for row in rows] == 2 * [["2 of 5", "200", "2 s", "5 s"]]
+    assert "All at this pace" not in table_of(tables(study, depth=4).table, Drawing(kind="runtime")).columns
 
 
 def test_durations_have_a_unit_that_people_use() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pandas as pd
@@ -16,7 +17,8 @@ from palimpsest.figures.text_table import TextTable
 def runtime(table: pd.DataFrame) -> TextTable:
     """One row per kind of experiment and size: trials and time here, and the paper's GPU time for the same.
 
-    Time is what was recorded with each trial, its share of a pack's; a trial in several cells counts once.
+    Time is what was recorded with each trial, its share of a pack's; a trial in several cells counts once. Where trials
+    are missing, a column says what all of them would take at the pace of those that are there.
     """
     account = published("runtime")
     found: list[dict[str, Any]] = []
@@ -36,21 +38,35 @@ def runtime(table: pd.DataFrame) -> TextTable:
                 "published_hours": hours, "published": printed["printed"] if printed else None,
             })  # fmt: skip
     data = pd.DataFrame(found)
+    data["hours_of_all"] = data["hours"] * data["planned"] / data["trials"].where(data["trials"] > 0)
     both = data.dropna(subset=["published_hours"])
-    shown = [
-        [f"{row['kind']}, {size_name(row['size'])}", _count(row["trials"], row["planned"]), f"{row['steps']:,}",
-         duration(row["hours"]), row["published"] or "–"]
-        for row in found
-    ]  # fmt: skip
-    shown.append(
-        ["in all", _count(int(data["trials"].sum()), int(data["planned"].sum())), f"{data['steps'].sum():,}",
-         duration(data["hours"].sum()), f"{duration(both['published_hours'].sum())} of a GPU" if len(both) else "–"]
-    )  # fmt: skip
+    names = [f"{row['kind']}, {size_name(row['size'])}" for row in found]
+    columns = {
+        "Experiment": [*names, "in all"],
+        "Trials": [_count(n, of) for n, of in zip(_summed(data["trials"]), _summed(data["planned"]), strict=True)],
+        "Steps": [f"{steps:,}" for steps in _summed(data["steps"])],
+        "Time here": [duration(hours) for hours in _summed(data["hours"])],
+        "All at this pace": [
+            duration(hours) if math.isfinite(hours) else "–" for hours in _summed(data["hours_of_all"])
+        ],
+        "Published": [
+            *(row["published"] or "–" for row in found),
+            f"{duration(both['published_hours'].sum())} of a GPU" if len(both) else "–",
+        ],
+    }
     note = f"Published: {account.source}."
     missing = selection.missing_note(table)
-    note += f"\n{missing}: the time here is that of finished trials only." if missing else ""
-    columns = ["Experiment", "Trials", "Steps", "Time here", "Published"]
-    return TextTable(columns, shown, data, note=note, right=frozenset(columns[1:]))
+    if missing:
+        note += f"\n{missing}: the time here is that of finished trials only."
+    else:
+        del columns["All at this pace"]
+    shown = [list(row) for row in zip(*columns.values(), strict=True)]
+    return TextTable(list(columns), shown, data, note=note, right=frozenset(list(columns)[1:]))
+
+
+def _summed(column: pd.Series) -> list[Any]:
+    """A column's values and their sum, which is unknown if one of them is."""
+    return [*column, column.sum(skipna=False)]
 
 
 def duration(hours: float) -> str:
