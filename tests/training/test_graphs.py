@@ -145,5 +145,8 @@ def test_a_program_that_is_there_is_used(tiny_encoder: Any, tiny_data: Any) -> N
         assert roomier.pack.places == 5
         assert shapes.shapes(roomier).compiled == {shape}
         assert graphs.roomy_stack(prepared[:2], tiny_data, device, ahead=0).pack.places == 2  # too many would be idle
+        made.clear()
+        made.add((5, (3, 256)))  # for other data
+        assert graphs.roomy_stack(prepared, tiny_data, device, ahead=0).pack.places == 3
     finally:
         made.clear()

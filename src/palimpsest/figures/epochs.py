@@ -7,17 +7,19 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from palimpsest.analysis import selection
-from palimpsest.analysis.names import metric_name, size_name, task_name
+from palimpsest.analysis.names import metric_name, size_name, size_order, task_name
 from palimpsest.analysis.statistics import finished
 from palimpsest.errors import PalimpsestError, SpecError
 from palimpsest.figures import style
 from palimpsest.specs.experiment import Incremental
 from palimpsest.specs.study import Study
 
+_MOST = 4  # pairs of panels side by side: their labels can still be read on a page
 _REMEDY = (
     "give the experiment protocol: {evaluate: epoch} (or the command --set protocol.evaluate=epoch), and run it again"
 )
@@ -47,9 +49,9 @@ def epochs(
     tasks: Sequence[str] | None = None,
     sizes: Sequence[str | int | float] | None = None,
 ) -> Figure:
-    """Two rows of panels, loss above score; a column per task and size; a line per number of layers preserved.
+    """Two panels per task and size, loss above score; in them, a line per number of layers preserved.
 
-    Thin lines are single trials, thick ones their means.
+    Thin lines are single trials, thick ones their means. At most four pairs of panels stand side by side.
 
     Options: `experiment`, the label of the incremental experiment (by default the first); `tasks` and `sizes`, some of
     its own.
@@ -66,18 +68,15 @@ def epochs(
             "the validation set was looked at only after the last epoch: there is nothing to draw over the epochs; "
             + _REMEDY
         )
-    columns = [(t, s) for t in selection.tasks(rows) for s in selection.sizes(rows[rows["task"] == t])]
+    pairs = _pairs(rows)
     preserved = sorted(int(k) for k in rows["preserved"].dropna().unique())
     colors = dict(zip(preserved, style.shades(len(preserved)), strict=True))
-    figure = Figure(figsize=(max(2.3 * len(columns), 3.6), 4.8), layout=ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06))
-    grid = figure.subplots(2, len(columns), squeeze=False, sharex=True)
+    figure, grid = _grid(len(pairs), _columns(len(pairs), len(selection.tasks(rows))))
     handles: dict[int, Any] = {}
-    for column, (task, size) in enumerate(columns):
+    for (task, size), (above, below) in zip(pairs, grid, strict=True):
         here = long[selection.is_(long, "task", task) & selection.is_(long, "size", size)]
         metric = metric_name(selection.metric(here))
-        for ax, value, name in zip(
-            grid[:, column], ("validation_loss", "score"), ("Validation loss", metric), strict=True
-        ):
+        for ax, value, name in ((above, "validation_loss", "Validation loss"), (below, "score", metric)):
             for i, k in enumerate(preserved):
                 runs = here[selection.is_(here, "preserved", k)].pivot_table(index="epoch", columns="id", values=value)
                 if runs.empty:
@@ -89,16 +88,42 @@ def epochs(
                     color=colors[k], linewidth=2, marker=style.MARKERS[i % len(style.MARKERS)], zorder=3,
                 )  # fmt: skip
             ax.set_ylabel(style.literal(name))
-        grid[0, column].set_title(f"{style.literal(task_name(task))}, {size}")
-        grid[1, column].set_xlabel("Epoch")
-        style.integer_axis(grid[1, column], 1, int(long["epoch"].max()))
+            style.integer_axis(ax, 1, int(long["epoch"].max()))
+        above.set_title(f"{style.literal(task_name(task))}, {size}")
+        above.tick_params(labelbottom=False)
+        below.set_xlabel("Epoch")
+    figure.align_ylabels()
     order = sorted(handles)
     style.legend(figure, [handles[k] for k in order], [str(k) for k in order], title="Layers preserved (k)")
     runs_per_line = long.groupby([*keys, "preserved"])["id"].nunique()
     low, high = int(runs_per_line.min()), int(runs_per_line.max())
     count = f"n = {low}" if low == high else f"n = {low} to {high}"
-    what = "" if len({size for _, size in columns}) > 1 else size_name(columns[0][1])
+    what = "" if len({size for _, size in pairs}) > 1 else size_name(pairs[0][1])
     style.footnote(
         figure, what, f"thin lines: single trials; thick lines: their mean ({count})", selection.missing_note(rows)
     )
     return figure
+
+
+def _pairs(rows: pd.DataFrame) -> list[tuple[str, str]]:
+    """Tasks and sizes: the sizes of a task beside each other while all fit into one row, otherwise a row per size."""
+    found = [(t, s) for t in selection.tasks(rows) for s in selection.sizes(rows[rows["task"] == t])]
+    return found if len(found) <= _MOST else sorted(found, key=lambda pair: size_order(pair[1]))
+
+
+def _columns(count: int, tasks: int) -> int:
+    """How many pairs stand in a row: all tasks of as many sizes as fit, or rows of equal length if that can be."""
+    if count <= _MOST:
+        return count
+    return _MOST // tasks * tasks if 1 < tasks <= _MOST else -(-count // -(-count // _MOST))
+
+
+def _grid(count: int, columns: int) -> tuple[Figure, list[tuple[Axes, Axes]]]:
+    """A figure with `count` pairs of panels, one above the other."""
+    rows = -(-count // columns)
+    figure = Figure(
+        figsize=(max(2.3 * columns, 3.6), 4.0 * rows + 0.8), layout=ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06)
+    )
+    grid = figure.add_gridspec(2 * rows, columns)
+    places = [(2 * (i // columns), i % columns) for i in range(count)]
+    return figure, [(figure.add_subplot(grid[r, c]), figure.add_subplot(grid[r + 1, c])) for r, c in places]

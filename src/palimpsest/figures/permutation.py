@@ -76,7 +76,8 @@ def _draw_scores(ax: Axes, scores: npt.NDArray[np.float64]) -> None:
     if scores.size >= 3 and np.ptp(scores) > 1e-9:
         estimate = stats.gaussian_kde(scores)
         room = 2.5 * float(np.sqrt(estimate.covariance[0, 0]))
-        heights = np.linspace(scores.min() - room, scores.max() + room, 200)
+        top = 1.0 if scores.max() <= 1.0 else np.inf  # where no score can lie, no density is shown
+        heights = np.linspace(scores.min() - room, min(scores.max() + room, top), 200)
         density = estimate(heights)
         ax.fill_betweenx(heights, 0.2, 0.2 + 0.7 * density / density.max(), color=style.ORANGE, alpha=0.25, linewidth=0)
     # Spread by rank, not by chance, so that a figure is the same each time it is drawn.

@@ -53,20 +53,40 @@ DARK, ORANGE, BLUE, PURPLE = "#1B2A49", "#D55E00", "#4C9ED9", "#9467A8"
 HUES = (DARK, ORANGE, BLUE, PURPLE)
 MARKERS = ("o", "s", "^", "D", "v", "P")
 GREY = "#777777"
+EMPTY = "nothing finished yet"
 
 PANEL = (2.9, 2.5)  # inches
 _TITLE = 0.3  # inches
 
 
 def house_style(draw: Callable[P, Figure]) -> Callable[P, Figure]:
-    """Draw under the house style, without touching matplotlib's global settings."""
+    """Draw under the house style, without touching matplotlib's global settings; panels without data say so."""
 
     @functools.wraps(draw)
     def styled(*args: P.args, **kwargs: P.kwargs) -> Figure:
         with mpl.rc_context(STYLE):
-            return draw(*args, **kwargs)
+            figure = draw(*args, **kwargs)
+            for ax in figure.axes:
+                if not _has_data(ax):
+                    _say_empty(ax)
+            return figure
 
     return styled
+
+
+def _has_data(ax: Axes) -> bool:
+    """Whether anything can be seen in a panel: matplotlib itself also counts lines and dots that have no points."""
+    return bool(np.isfinite(ax.dataLim.get_points()).any())
+
+
+def _say_empty(ax: Axes) -> None:
+    """Words instead of data; ticks stay where the figure chose them or neighbours with data share them."""
+    ax.text(0.5, 0.5, EMPTY, transform=ax.transAxes, ha="center", va="center", fontsize=7, color=GREY)
+    ax.grid(visible=False)
+    for name in ("x", "y"):
+        sharing = getattr(ax, f"get_shared_{name}_axes")().get_siblings(ax)
+        if getattr(ax, f"get_autoscale{name}_on")() and not any(map(_has_data, sharing)):
+            ax.tick_params(axis=name, which="both", length=0, labelbottom=False, labelleft=False)
 
 
 def literal(text: str) -> str:

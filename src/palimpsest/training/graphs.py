@@ -15,7 +15,7 @@ from palimpsest.training.adam import corrections, device_update
 from palimpsest.training.data import Data
 from palimpsest.training.network import Batch
 from palimpsest.training.preparation import Prepared
-from palimpsest.training.shapes import Shape, shapes, worth_compiling
+from palimpsest.training.shapes import Shape, places_made, shapes, worth_compiling
 from palimpsest.training.sharing import share
 from palimpsest.training.stack import Stack, assemble, folded_gradients, gradients
 from palimpsest.training.stepper import Stepper
@@ -164,7 +164,7 @@ def roomy(trials: int, usual: int = 0) -> int:
 def roomy_stack(trials: Sequence[Prepared], data: Data, device: torch.device, ahead: int, usual: int = 0) -> Stack:
     """The trials stacked, with idle places where a compiled program is shared by that."""
     stack = Stack(assemble(trials, data), device)
-    made = [places for places, _ in stack.network.parts.made if len(trials) <= places <= _IDLE * len(trials)]
+    made = [places for places in places_made(stack) if len(trials) <= places <= _IDLE * len(trials)]
     places = min(made) if made else roomy(len(trials), usual)
     if places == len(trials) or not (made or worth_compiling(stack, ahead)):
         return stack

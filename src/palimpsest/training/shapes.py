@@ -59,6 +59,13 @@ def worth_compiling(stack: Stack, ahead: int) -> bool:
     return bool(_Rules(stack).worth_compiling(None, ahead))
 
 
+def places_made(stack: Stack) -> set[int]:
+    """With how many trials there are programs already that a pack could run, if it had so many places."""
+    rules = _Rules(stack)
+    usable = {rules.shape(length) for length in rules.candidates()}
+    return {places for places, shape in stack.network.parts.made if shape in usable}
+
+
 class _Rules:
     """What is known of a pack before its examples are laid into lines."""
 
@@ -80,6 +87,10 @@ class _Rules:
             self._shapes[length] = (lines, length if lines < batch else min(length, training.ids.shape[1]))
         return self._shapes[length]
 
+    def candidates(self) -> list[int]:
+        """The lengths that a program may be made for."""
+        return sorted({int(n) for n in _up(self.needed, _COMPILED_LENGTHS)})
+
     def worth_compiling(self, compiled: bool | None, ahead: int) -> list[int]:
         """The lengths that get a compiled program: as long as another one saves more than it takes to make it."""
         pack = self._stack.pack
@@ -92,11 +103,11 @@ class _Rules:
         chosen: list[int] = []
         while True:
             gains = {}
-            for length in sorted({int(n) for n in _up(self.needed, _COMPILED_LENGTHS)} - set(chosen)):
+            for length in set(self.candidates()) - set(chosen):
                 faster = np.minimum(costs, self._seconds(length))
                 made = (pack.places, self.shape(length)) in self._stack.network.parts.made
                 gains[length] = float((costs - faster)[self.needed <= length].sum()) - (0.0 if made else worth)
-            best = max(gains, key=lambda n: gains[n], default=0)
+            best = max(sorted(gains), key=lambda n: gains[n], default=0)
             if not gains or gains[best] <= 0.0:
                 return chosen
             chosen.append(best)
