@@ -99,6 +99,34 @@ def test_switches(tab: Any, report: str) -> None:
     assert tab.complaints == []
 
 
+def test_a_panel_without_data_says_so_and_keeps_nothing_of_what_stood_there(tab: Any, report: str) -> None:
+    page = tab.open(report)
+    panel = page.locator("[data-figure=incremental] .panel").first  # SST-2, which has no correlation
+    page.select_option("#choose-metric", "mcc")
+    tab.until(lambda: "None of the trials here has this metric." in panel.inner_text())
+    assert panel.locator(".trace").count() == 0
+    page.select_option("#choose-metric", "own")
+    tab.until(lambda: panel.locator(".trace").count() > 0)
+    assert "None" not in panel.inner_text()
+    page.uncheck("#choose-sizes input[value='5k']", force=True)
+    place = panel.locator("path.point").first.bounding_box()
+    page.mouse.click(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
+    page.wait_for_selector("#point:not([hidden])")
+    assert tab.complaints == []
+
+
+def test_another_study_in_which_a_task_has_nothing_yet(tab: Any, tmp_path: Path) -> None:
+    few = {"kind": "incremental", "trials": 1, "preserved": [0, 12]}
+    made = make(tmp_path, {"name": "a", "tasks": ["sst2"], "experiments": [{**few, "sizes": [500]}]})
+    other = make_plan({"name": "b", "tasks": ["sst2"], "experiments": [{**few, "sizes": [5000]}]})
+    pages = [page for plan in (made.plan, other) for page in study_pages(plan, gather(plan, made.store))]
+    page = tab.open(write_report(payload(pages, "s", "c"), tmp_path / "two.html").as_uri())
+    page.select_option("#study-choice select", "1")
+    tab.until(lambda: "Nothing is finished here yet." in page.inner_text("#plots .panel"))
+    assert page.locator("#plots .trace").count() == 0
+    assert tab.complaints == []
+
+
 def test_heads_are_compared_with_the_intact_encoder_as_in_the_figure(tab: Any, tmp_path: Path) -> None:
     made = make(tmp_path)
     page = tab.open(write_report(made.payload(), tmp_path / "heads.html").as_uri())

@@ -124,8 +124,15 @@ palimpsest.figures = (() => {
       `${interval}<br>trials ${shown}${rest}`;
   }
 
+  // Also tells whether there is something in other metrics only.
   function panel(study, figure, task, choice, look, dark) {
-    if (figure.key === "heads") return heads(study, figure, task, choice, look, dark);
+    const made = figure.key === "heads" ? heads(study, figure, task, choice, look, dark) : lined(study, figure, task, choice, look);
+    const metrics = figure.lines.flatMap((line) => line.indexes).map((i) => study.points[i])
+      .filter((p) => p.t === task.name).flatMap((p) => Object.keys(p.stat));
+    return { ...made, other: metrics.length > 0 && !metrics.includes(metricOf(study, task.name, choice)) };
+  }
+
+  function lined(study, figure, task, choice, look) {
     const metric = metricOf(study, task.name, choice);
     const data = [];
     let thinned = 0;
@@ -219,7 +226,7 @@ palimpsest.figures = (() => {
     const sizes = unique(points.map((p) => p.block));
     const firsts = unique(points.map((p) => p.x)).sort((a, b) => a - b);
     if (sizes.length !== 1 || firsts.length > 16) return { title: { text: "First layer of the block", font: { size: 13 }, standoff: 8 } };
-    return { tickvals: firsts, ticktext: firsts.map((f) => (sizes[0] === 1 ? `${f}` : `${f}–${f + sizes[0] - 1}`)),
+    return { range: [firsts[0] - 0.5, firsts[firsts.length - 1] + 0.5], tickvals: firsts, ticktext: firsts.map((f) => (sizes[0] === 1 ? `${f}` : `${f}–${f + sizes[0] - 1}`)),
       tickangle: sizes[0] > 1 && firsts.length > 5 ? -45 : 0, ticklabeloverflow: "allow" };
   }
 

@@ -292,11 +292,16 @@ palimpsest.page = (() => {
     panel.stale = false;
     const made = panel.make();
     const notes = [made.thinned > 1 ? `One of ${made.thinned} trials is shown.` : "", made.cut ? "Some bars are longer than the frame." : ""];
-    panel.note.textContent = made.empty ? "Nothing is finished here yet." : notes.filter(Boolean).join(" ");
+    const nothing = made.other ? "None of the trials here has this metric." : "Nothing is finished here yet.";
+    panel.note.textContent = made.empty ? nothing : notes.filter(Boolean).join(" ");
     panel.plot.classList.toggle("empty", made.empty);
     panel.made = made;
-    panel.plot.style.height = made.rows ? `${70 + 34 * Math.max(made.rows, 3)}px` : "";
-    if (made.empty) return;
+    panel.plot.style.height = made.rows && !made.empty ? `${70 + 34 * Math.max(made.rows, 3)}px` : "";
+    if (made.empty) { // what was drawn before, for another choice or another study, must go
+      if (panel.clicks) Plotly.purge(panel.plot);
+      panel.clicks = undefined;
+      return;
+    }
     Plotly.react(panel.plot, made.data, made.layout, CONFIG);
     if (!panel.clicks) panel.clicks = panel.plot.on("plotly_click", (e) => { const i = e.points[0].customdata; if (typeof i === "number") showPoint(i); });
   }
