@@ -124,6 +124,16 @@ def test_permutation_of_few_or_equal_scores_has_no_density(tables: Any) -> None:
     assert len(permutation(equal).axes[0].collections) == 1
 
 
+def test_no_density_where_no_score_can_lie(tables: Any) -> None:
+    table = tables({"tasks": ["sst2"], "experiments": [SHUFFLED]}, depth=6).table
+    table["score"] = np.linspace(0.9, 1.0, len(table))
+    density = permutation(table).axes[0].collections[0].get_paths()[0].get_extents()
+    assert density.y1 == 1.0
+    assert density.y0 < 0.9
+    table["score"] *= 50  # a metric of one's own, in percent
+    assert permutation(table).axes[0].collections[0].get_paths()[0].get_extents().y1 > 50
+
+
 def test_permutation_with_several_trials_each_is_one_circle(tables: Any) -> None:
     made = tables({"tasks": ["sst2"], "experiments": [SHUFFLED | {"trials": 3, "permutations": 4}]}, depth=6)
     figure: Any = permutation(made.table)

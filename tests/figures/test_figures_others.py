@@ -71,18 +71,34 @@ def test_epochs_draws_loss_above_score_per_task_and_size(tables: Any) -> None:
     experiment = INCREMENTAL | LOOKING | {"preserved": [0, "L/2", "L"], "epochs": 4, "label": "long"}
     made = tables({"tasks": ["sst2", "cola"], "experiments": [INCREMENTAL, experiment]}, depth=4)
     figure: Any = epochs(made.table, made.epochs, experiment="long")
-    titles = [ax.get_title() for ax in figure.axes]
-    assert titles == ["SST-2, 500", "SST-2, 5k", "CoLA, 500", "CoLA, 5k", "", "", "", ""]
-    assert [ax.get_ylabel() for ax in figure.axes] == ["Validation loss"] * 4 + ["Accuracy"] * 2 + ["MCC"] * 2
+    above, below = figure.axes[::2], figure.axes[1::2]
+    assert [ax.get_title() for ax in above] == ["SST-2, 500", "SST-2, 5k", "CoLA, 500", "CoLA, 5k"]
+    assert {ax.get_ylabel() for ax in above} == {"Validation loss"}
+    assert [ax.get_ylabel() for ax in below] == ["Accuracy"] * 2 + ["MCC"] * 2
     assert legend(figure) == ["0", "2", "4"]
     table = made.epochs[(made.epochs["experiment"] == "long") & (made.epochs["task"] == "cola")]
     table = table[(table["size"] == "500") & (table["preserved"] == 2)]
-    thick = [line for line in figure.axes[6].lines if line.get_linewidth() == 2]
-    thin = [line for line in figure.axes[6].lines if line.get_linewidth() < 1]
+    thick = [line for line in below[2].lines if line.get_linewidth() == 2]
+    thin = [line for line in below[2].lines if line.get_linewidth() < 1]
     assert thick[1].get_xdata().tolist() == [1, 2, 3, 4]
     assert thick[1].get_ydata().tolist() == pytest.approx(table.groupby("epoch")["score"].mean().tolist())
     assert len(thin) == 3 * 5
     assert "n = 2 to 5" in footnote(figure)
+
+
+def test_many_tasks_and_sizes_over_the_epochs_still_fit_a_page(tables: Any) -> None:
+    experiment = INCREMENTAL | LOOKING | {"preserved": [0], "epochs": 2, "trials": 1}
+    made = tables({"tasks": ["sst2", "qnli", "cola"], "experiments": [experiment]}, depth=2)
+    figure: Any = epochs(made.table, made.epochs)
+    rows = [["SST-2, 500", "QNLI, 500", "CoLA, 500"], ["SST-2, 5k", "QNLI, 5k", "CoLA, 5k"]]
+    assert [ax.get_title() for ax in figure.axes[::2]] == rows[0] + rows[1]
+    figure.canvas.draw()
+    places = [ax.get_position() for ax in figure.axes]
+    assert len({round(place.x0, 3) for place in places}) == 3
+    assert len({round(place.y0, 3) for place in places}) == 4
+    assert figure.get_figwidth() < 8
+    one = tables({"tasks": ["sst2"], "experiments": [experiment | {"sizes": [10, 20, 30, 40, 50]}]}, depth=2)
+    assert epochs(one.table, one.epochs).axes[0].get_gridspec().get_geometry() == (4, 3)
 
 
 def test_epochs_needs_trials_that_looked_at_every_one(tables: Any) -> None:
