@@ -17,6 +17,11 @@ def lines(ax: Axes) -> list[Any]:
     return [container.lines[0] for container in error_bars(ax)]
 
 
+def places(line: Any) -> list[int]:
+    """The layers that a line's points stand at, or a little aside of."""
+    return [round(x) for x in line.get_xdata()]
+
+
 def bar_ends(ax: Axes, number: int) -> list[Any]:
     """Low and high of each error bar of the line of this number."""
     return [segment[:, 1] for segment in error_bars(ax)[number].lines[2][0].get_segments()]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from figure_artists import bar_ends, footnote, legend, lines
+from figure_artists import bar_ends, footnote, legend, lines, places
 
 from palimpsest.analysis.statistics import mean_interval
 from palimpsest.errors import PalimpsestError, StoreError, UnknownName
@@ -28,7 +28,7 @@ def test_one_panel_per_task_one_line_per_size(tables: Any) -> None:
     for ax in figure.axes:
         assert len(lines(ax)) == 2
         for line in lines(ax):
-            assert line.get_xdata().tolist() == [0, 1, 2, 3, 4]
+            assert places(line) == [0, 1, 2, 3, 4]
             assert line.get_linestyle() == "-"
 
 
@@ -53,9 +53,18 @@ def test_probing_is_dashed_and_can_be_left_out(tables: Any) -> None:
     made = tables(STUDY | {"experiments": [EXPERIMENT, {"kind": "probing", "trials": 2}]}, depth=3)
     figure = incremental(made.table)
     dashed = [line for line in lines(figure.axes[0]) if line.get_linestyle() == "--"]
-    assert [line.get_xdata().tolist() for line in dashed] == [[0, 1, 2, 3]]
+    assert [places(line) for line in dashed] == [[0, 1, 2, 3]]
     assert legend(figure) == ["500", "5k", "all, probing layer k"]
     assert legend(incremental(made.table, probing=False)) == ["500", "5k"]
+
+
+def test_error_bars_do_not_hide_each_other(tables: Any) -> None:
+    made = tables(STUDY | {"experiments": [EXPERIMENT, {"kind": "probing", "trials": 2}]}, depth=3)
+    at_three = [line.get_xdata()[3] for line in lines(incremental(made.table).axes[0])]
+    assert np.diff(at_three).tolist() == pytest.approx([0.14, 0.14])
+    assert np.mean(at_three) == pytest.approx(3)
+    alone = incremental(made.table, sizes=[500], probing=False)
+    assert lines(alone.axes[0])[0].get_xdata().tolist() == [0, 1, 2, 3]
 
 
 def test_an_unfinished_study_draws_what_is_there(tables: Any) -> None:
@@ -64,7 +73,7 @@ def test_an_unfinished_study_draws_what_is_there(tables: Any) -> None:
     assert footnote(figure) == "one trial per point; missing: 44 of 60 trials"
     for ax in figure.axes:
         for number, line in enumerate(lines(ax)):
-            assert line.get_xdata().tolist() == [0, 1, 3, 4]
+            assert places(line) == [0, 1, 3, 4]
             assert all(low == high for low, high in bar_ends(ax, number)), "a mean of one trial has no bar"
 
 
@@ -114,4 +123,4 @@ def test_a_trial_in_two_parts_counts_once(tables: Any) -> None:
 def test_a_score_that_is_not_a_number_is_not_drawn(tables: Any) -> None:
     table = tables(STUDY, depth=2).table
     table.loc[table["preserved"] == 1, "score"] = math.nan
-    assert lines(incremental(table).axes[0])[0].get_xdata().tolist() == [0, 2]
+    assert places(lines(incremental(table).axes[0])[0]) == [0, 2]

@@ -50,12 +50,10 @@ def comparison(
     handles: dict[str, Any] = {}
     for ax, task in zip(axes, names, strict=True):
         for i, label in enumerate(labels):
-            line = summary[(summary["task"] == task) & (summary["experiment"] == label)].copy()
+            line = summary[(summary["task"] == task) & (summary["experiment"] == label)]
             if not line.empty:
-                # Beside each other, so that the bars can be told apart.
-                line["place"] = line["preserved"].astype(float) + 0.16 * (i - (len(labels) - 1) / 2)
                 handles[label] = style.bars(
-                    ax, line, "place", color=style.HUES[i % len(style.HUES)],
+                    ax, line, "preserved", color=style.HUES[i % len(style.HUES)], aside=style.aside(i, len(labels)),
                     marker=style.MARKERS[i % len(style.MARKERS)], linestyle=_LINES[i % len(_LINES)],
                 )  # fmt: skip
         metric = metric_name(selection.metric(done[done["task"] == task]))

@@ -42,11 +42,14 @@ def incremental(
     done = selection.need_something(rows)
     labels = selection.sizes(rows)
     summary = summarise(done, ["task", "size", "preserved"], interval)
-    looks = {
-        label: {"color": color, "marker": style.MARKERS[i % len(style.MARKERS)]}
+    names = selection.tasks(rows)
+    probes = selection.experiment(table, "probing") if probing and selection.has(table, "probing") else table.iloc[:0]
+    probes = probes[probes["task"].isin(names)]
+    count = len(labels) + len(selection.sizes(probes))
+    looks: dict[str, dict[str, Any]] = {
+        label: {"color": color, "marker": style.MARKERS[i % len(style.MARKERS)], "aside": style.aside(i, count)}
         for i, (label, color) in enumerate(zip(labels, style.shades(len(labels)), strict=True))
     }
-    names = selection.tasks(rows)
     figure, axes = style.panels(len(names))
     handles: dict[str, Any] = {}
     depth = selection.depth(table) if axis == "reinitialized" else int(rows["preserved"].max())
@@ -60,18 +63,13 @@ def incremental(
         ax.set(title=style.literal(task_name(task)), xlabel=scales.AXES[axis], ylabel=style.literal(score))
         style.integer_axis(ax, *scales.ends(axis, depth))
     notes = [selection.mean_note(summary, interval)]
-    drawn = rows
-    if probing and selection.has(table, "probing"):
-        probes = selection.experiment(table, "probing")
-        probes = probes[probes["task"].isin(names)]
-        drawn = pd.concat([rows, probes])
-        handles |= _probing(dict(zip(names, axes, strict=True)), probes, interval, axis, depth)
+    handles |= _probing(dict(zip(names, axes, strict=True)), probes, interval, axis, depth, count)
     if published:
         notes.append(_published(dict(zip(names, axes, strict=True)), done, handles))
     shown = [label for label in labels if label in handles]
     dashed = [label for label in handles if label not in labels]
     style.legend(figure, [handles[h] for h in shown + dashed], shown + dashed, title="Training examples")
-    style.footnote(figure, *notes, selection.missing_note(drawn))
+    style.footnote(figure, *notes, selection.missing_note(pd.concat([rows, probes])))
     return figure
 
 
@@ -90,18 +88,19 @@ def _published(panels: dict[str, Axes], done: pd.DataFrame, handles: dict[str, A
 
 
 def _probing(
-    panels: dict[str, Axes], probes: pd.DataFrame, interval: str, axis: scales.Axis, depth: int
+    panels: dict[str, Axes], probes: pd.DataFrame, interval: str, axis: scales.Axis, depth: int, count: int
 ) -> dict[str, Any]:
-    """A dashed line per size of the probing experiment, over the layer that is probed."""
+    """A dashed line per size of the probing experiment, over the layer that is probed; the last of `count` lines."""
     handles: dict[str, Any] = {}
     summary = summarise(probes, ["task", "size", "layer"], interval)
     summary["place"] = scales.place(summary["layer"], axis, depth)
-    for i, label in enumerate(selection.sizes(probes)):
+    sizes = selection.sizes(probes)
+    for i, label in enumerate(sizes):
         for task, ax in panels.items():
             line = summary[(summary["task"] == task) & (summary["size"] == label)]
             if not line.empty:
                 handles[f"{label}, probing layer k"] = style.bars(
-                    ax, line, "place", color=style.ORANGE, linestyle="--",
-                    marker=style.MARKERS[-1 - i % len(style.MARKERS)], markersize=3.5,
+                    ax, line, "place", aside=style.aside(count - len(sizes) + i, count), color=style.ORANGE,
+                    linestyle="--", marker=style.MARKERS[-1 - i % len(style.MARKERS)], markersize=3.5,
                 )  # fmt: skip
     return handles

@@ -95,10 +95,10 @@ def _draw(
     positions = sorted(int(f) for f in rows["first"].unique())
     block = int(rows["block_size"].iloc[0])
     for ax, task in zip(axes, names, strict=True):
-        for mode, name in labels.items():
+        for i, (mode, name) in enumerate(labels.items()):
             line = summary[(summary["task"] == task) & (summary["mode"] == mode)]
             if not line.empty:
-                handles[name] = style.bars(ax, line, "first", **LOOKS[mode])
+                handles[name] = style.bars(ax, line, "first", aside=style.aside(i, len(labels)), **LOOKS[mode])
         found, their_rows = baselines(table, task, label, label=baseline)
         handles |= draw_baselines(ax, {name: mean for name, mean in found.items() if name in lines}, bands=False)
         drawn.append(their_rows)

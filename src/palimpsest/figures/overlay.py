@@ -12,7 +12,6 @@ from palimpsest.analysis.names import metric_name, task_name
 from palimpsest.analysis.statistics import IntervalKind, summarise
 from palimpsest.figures import scales, style
 
-_APART = 0.14  # between neighbouring lines, in layers: error bars of equal scores would hide each other
 _STROKES = ("-", "--", "-.", ":")
 
 
@@ -44,11 +43,11 @@ def overlay(
     handles, labels = [], []
     for n, (task, i, size, j) in enumerate(lines):
         line = summary[(summary["task"] == task) & (summary["size"] == size)].copy()
-        line["place"] = scales.place(line["preserved"], axis, depth) + _APART * (n - (len(lines) - 1) / 2)
+        line["place"] = scales.place(line["preserved"], axis, depth)
         handles.append(
             style.bars(
                 ax, line, "place", color=style.HUES[i % len(style.HUES)], linestyle=_STROKES[j % len(_STROKES)],
-                marker=style.MARKERS[i % len(style.MARKERS)],
+                marker=style.MARKERS[i % len(style.MARKERS)], aside=style.aside(n, len(lines)),
             )
         )  # fmt: skip
         labels.append(_label(done[(done["task"] == task) & (done["size"] == size)], task, size))

@@ -118,10 +118,15 @@ def shades(count: int) -> list[tuple[float, float, float, float]]:
     return [mpl.colormaps["Blues"](float(p)) for p in places]
 
 
-def bars(ax: Axes, summary: pd.DataFrame, x: str, **style: Any) -> Any:
+def aside(number: int, count: int) -> float:
+    """How far from its place one of several lines is drawn: error bars at the same place would hide each other."""
+    return min(0.14, 0.5 / count) * (number - (count - 1) / 2)
+
+
+def bars(ax: Axes, summary: pd.DataFrame, x: str, *, aside: float = 0.0, **style: Any) -> Any:
     """A line through the means over column `x`, with the intervals as error bars; means of one trial have no bar."""
     summary = summary.sort_values(x)
-    places = summary[x].to_numpy(dtype=float)
+    places = summary[x].to_numpy(dtype=float) + aside
     mean = summary["mean"].to_numpy(dtype=float)
     low = np.nan_to_num(mean - summary["low"].to_numpy(dtype=float))
     high = np.nan_to_num(summary["high"].to_numpy(dtype=float) - mean)
@@ -157,7 +162,9 @@ def lines_by_size(
         for i, (size, color) in enumerate(zip(sizes, shades(len(sizes)), strict=True)):
             line = summary[(summary["task"] == task) & (summary["size"] == size)]
             if not line.empty:
-                handles[size] = bars(ax, line, x, color=color, marker=MARKERS[i % len(MARKERS)], **style)
+                handles[size] = bars(
+                    ax, line, x, aside=aside(i, len(sizes)), color=color, marker=MARKERS[i % len(MARKERS)], **style
+                )
     shown = [size for size in sizes if size in handles]
     legend(figure, [handles[size] for size in shown], shown, title="Training examples")
     return figure, dict(zip(tasks, axes, strict=True))
