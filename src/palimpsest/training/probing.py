@@ -10,7 +10,7 @@ stops when the loss on it has not improved for `patience` epochs, and what count
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +26,10 @@ from palimpsest.training.dropout import Stream, StreamDropout
 from palimpsest.training.early_stopping import Account, Draw
 from palimpsest.training.features import Array, Features, Source, features
 from palimpsest.training.kernels import good_kernels
-from palimpsest.training.network import HEAD_SITE, Kind
+from palimpsest.training.network import HEAD_SITE
 from palimpsest.training.outcome import Outcome
 from palimpsest.training.preparation import Prepared
+from palimpsest.training.probe_steps import ProbeSteps, Recipe, losses_and_slopes
 
 OnStep = Callable[[int, int], None]
 OnFinish = Callable[[Prepared, Outcome], None]
@@ -36,7 +37,6 @@ OnFinish = Callable[[Prepared, Outcome], None]
 _GATHERED = {"cpu": 1 << 24, "cuda": 1 << 28}  # bytes of features that are gathered at a time, for some steps ahead
 _RESIDENT = 0.6  # features go to the device when they take less than this part of its free memory
 _HELD_OUT_BATCH = 64
-_BLOCK = 32  # steps in a CUDA graph
 
 
 @good_kernels
@@ -60,9 +60,9 @@ def train(
         source = Source.of(prepared)
         if source not in found:
             found[source] = features(prepared.encoder, data, device, source)
-    groups: dict[_Recipe, list[int]] = {}
+    groups: dict[Recipe, list[int]] = {}
     for t, prepared in enumerate(trials):
-        groups.setdefault(_Recipe.of(prepared), []).append(t)
+        groups.setdefault(Recipe.of(prepared), []).append(t)
     outcomes: dict[int, Outcome] = {}
     for recipe, members in groups.items():
         stack = _Stack([trials[t] for t in members], data, found, recipe, device)
@@ -85,22 +85,6 @@ def _check(prepared: Prepared) -> None:
         raise TrainingError(f"layer {probe.layer} cannot be probed: this encoder has layers 0 (embeddings) to {depth}")
 
 
-class _Recipe(NamedTuple):
-    """What probes must have in common to be stacked."""
-
-    batch: int
-    beta1: float
-    beta2: float
-    epsilon: float
-    decay: float
-    dropout: float
-
-    @classmethod
-    def of(cls, prepared: Prepared) -> _Recipe:
-        p = prepared.protocol
-        return cls(p.batch_size, p.beta1, p.beta2, p.epsilon, p.weight_decay, p.head_dropout)
-
-
 class _Stack:
     """Probes of one recipe on a device: weights [P, outputs, hidden + 1], of which the last column is the bias."""
 
@@ -109,7 +93,7 @@ class _Stack:
         trials: Sequence[Prepared],
         data: Data,
         found: dict[Source, Features],
-        recipe: _Recipe,
+        recipe: Recipe,
         device: torch.device,
     ) -> None:
         self.recipe, self.device = recipe, device
@@ -193,7 +177,7 @@ class _Stack:
     def _stretch(self, epoch: int, active: list[int], begin: int, end: int) -> Iterator[torch.Tensor]:
         """Steps begin..end of an epoch for the active probes; yields training losses [some steps, active]."""
         index = torch.as_tensor(active, device=self.device)
-        steps = _Steps(self.recipe, self.kind, *(t[index] for t in (self.weights, self.first, self.second)))
+        steps = ProbeSteps(self.recipe, self.kind, *(t[index] for t in (self.weights, self.first, self.second)))
         clips = [self.clips[p] for p in active]
         if any(c is not None for c in clips):
             given = [float("inf") if c is None else c for c in clips]
@@ -289,7 +273,7 @@ class _Stack:
         total = torch.zeros(len(running), dtype=torch.float64, device=self.device)
         for chunk in self._chunks(len(rows), rows[0].numel()):
             x, goals, _ = self._take(rows[chunk], running)
-            losses = _losses(torch.einsum("spbh,pch->spbc", x, weights), goals, self.kind)[0]
+            losses = losses_and_slopes(torch.einsum("spbh,pch->spbc", x, weights), goals, self.kind)[0]
             total += torch.where(rows[chunk] >= 0, losses, 0.0).double().sum((0, 2))
         return (total / torch.tensor([len(own) for own in held], device=self.device)).tolist()
 
@@ -306,97 +290,13 @@ class _Stack:
             flat = weights.flatten(0, 1)
             logits = torch.addmm(flat[:, -1], self.validation[slab].float(), flat[:, :-1].T)
             logits = logits.reshape(count, len(places), outputs).swapaxes(0, 1)
-            losses[places] = _losses(logits, self.validation_goals, self.kind)[0].double().mean(1)
+            losses[places] = losses_and_slopes(logits, self.validation_goals, self.kind)[0].double().mean(1)
             values[places] = logits.argmax(-1).float() if self.kind == "classification" else logits[..., 0]
         found = values.cpu().numpy()
         return losses.tolist(), found.astype(np.int64) if self.kind == "classification" else found
 
     def _to_device(self, array: npt.NDArray[Any]) -> torch.Tensor:
         return torch.as_tensor(np.ascontiguousarray(array)).to(self.device)
-
-
-class _Steps:
-    """The weights and moments of probes, and how they move, step by step.
-
-    A step is a dozen tiny kernels, which take less time than starting them: on a GPU a block of steps is a CUDA graph.
-    """
-
-    def __init__(
-        self, recipe: _Recipe, kind: Kind, weights: torch.Tensor, first: torch.Tensor, second: torch.Tensor
-    ) -> None:
-        self.recipe, self.kind = recipe, kind
-        self.weights, self.first, self.second = weights, first, second
-        self.clip: torch.Tensor | None = None
-        self._gradient, self._update = torch.empty_like(weights), torch.empty_like(weights)
-        self._block: tuple[torch.Tensor, ...] = ()  # what the graph reads
-        self._found: torch.Tensor | None = None  # and what it writes
-        self._graph: torch.cuda.CUDAGraph | None = None
-
-    def advance(self, given: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        """As many steps as are given: features, goals, shares, rates, sizes and roots [S, P, …]. Losses [S, P]."""
-        steps = len(given[0])
-        if self.weights.device.type != "cuda" or steps < _BLOCK:
-            return self._plainly(given)
-        losses = [self._captured(tuple(t[n : n + _BLOCK] for t in given)) for n in range(0, steps - _BLOCK + 1, _BLOCK)]
-        if steps % _BLOCK:
-            losses.append(self._plainly(tuple(t[steps - steps % _BLOCK :] for t in given)))
-        return torch.cat(losses)
-
-    def _plainly(self, given: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        return torch.stack([self._step(*(t[n] for t in given)) for n in range(len(given[0]))])
-
-    def _captured(self, given: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        if self._graph is None:
-            state = [t.clone() for t in (self.weights, self.first, self.second)]
-            self._block = tuple(t.clone() for t in given)
-            stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-            stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):
-                self._step(*(t[0] for t in self._block))  # warms up
-            torch.cuda.current_stream().wait_stream(stream)
-            self._graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._graph):
-                self._found = self._plainly(self._block)
-            for t, before in zip((self.weights, self.first, self.second), state, strict=True):
-                t.copy_(before)
-        for place, t in zip(self._block, given, strict=True):
-            place.copy_(t)
-        self._graph.replay()
-        assert self._found is not None
-        return self._found.clone()
-
-    def _step(
-        self,
-        x: torch.Tensor,
-        goals: torch.Tensor,
-        share: torch.Tensor,
-        rate: torch.Tensor,
-        size: torch.Tensor,
-        root: torch.Tensor,
-    ) -> torch.Tensor:
-        r, weights, gradient, update = self.recipe, self.weights, self._gradient, self._update
-        losses, slope = _losses(torch.bmm(x, weights.mT), goals, self.kind)
-        torch.bmm((slope * share).mT, x, out=gradient)
-        if self.clip is not None:
-            norm = gradient.square().sum((1, 2), keepdim=True).sqrt()
-            gradient.mul_((self.clip / (norm + 1e-6)).clamp(max=1.0))
-        # Adam as torch.optim has it, with a step count and a rate for every probe.
-        self.first.lerp_(gradient, 1 - r.beta1)
-        self.second.mul_(r.beta2).addcmul_(gradient, gradient, value=1 - r.beta2)
-        if r.decay:
-            weights.mul_(1 - rate * r.decay)
-        torch.sqrt(self.second, out=update).div_(root).add_(r.epsilon)
-        weights.sub_(torch.div(self.first, update, out=update).mul_(size))
-        return (losses * share[..., 0]).sum(1)
-
-
-def _losses(logits: torch.Tensor, goals: torch.Tensor, kind: Kind) -> tuple[torch.Tensor, torch.Tensor]:
-    """Of every example, its loss […] and the loss's derivative by the logits […, outputs]."""
-    if kind == "regression":
-        error = logits - goals
-        return error[..., 0].square(), 2 * error
-    log_p = F.log_softmax(logits, -1)
-    return -(log_p * goals).sum(-1), log_p.exp() - goals
 
 
 class _Bank:
