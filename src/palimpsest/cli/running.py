@@ -78,7 +78,7 @@ def run(
         typer.Option(
             "--processes",
             min=1,
-            help="Worker processes: by default one per core, or one on a GPU; two or three can share it.",
+            help="Worker processes: one per core, or one on a GPU, unless told; two can share it.",
         ),
     ] = None,
     retry_failed: Annotated[
