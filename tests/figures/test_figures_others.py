@@ -139,6 +139,13 @@ def test_schematic_needs_no_results_and_shows_every_condition(tables: Any) -> No
     assert [t.get_text() for t in heads.texts] == ["3"]
 
 
+@pytest.mark.parametrize(("depth", "columns"), [(3, 4), (12, 2), (24, 2)])
+def test_the_schematic_is_no_wider_than_it_must_be(tables: Any, depth: int, columns: int) -> None:
+    experiments = [INCREMENTAL, {"kind": "localized", "block_size": 2}, {"kind": "permutation", "permutations": 3}]
+    figure: Any = schematic(tables({"tasks": ["sst2"], "experiments": experiments}, depth=depth).table)
+    assert figure.axes[0].get_gridspec().ncols == columns
+
+
 def test_schematic_of_many_conditions_shows_some(tables: Any) -> None:
     made = tables({"tasks": ["sst2"], "experiments": [{"kind": "permutation", "permutations": 40}]}, depth=4)
     figure: Any = schematic(made.table, most=5)

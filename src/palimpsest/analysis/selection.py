@@ -146,13 +146,13 @@ def need_something(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def missing_note(rows: pd.DataFrame) -> str:
-    """``missing: 12 of 150 trials (2 failed)``; empty when nothing is missing."""
+    """``missing: 12 of 1,500 trials (2 failed)``; empty when nothing is missing."""
     trials = rows.drop_duplicates("id")
     absent = int((~finished(trials)).sum())
     failed = int(is_(trials, "status", "failed").sum())
     if not absent:
         return ""
-    return f"missing: {absent} of {len(trials)} trials" + (f" ({failed} failed)" if failed else "")
+    return f"missing: {absent:,} of {len(trials):,} trials" + (f" ({failed:,} failed)" if failed else "")
 
 
 def mean_note(summary: pd.DataFrame, interval: str, shape: str = "bars") -> str:

@@ -20,6 +20,8 @@ from palimpsest.errors import PalimpsestError
 from palimpsest.figures import style
 from palimpsest.figures.tables import point_name
 
+_PAGE = 8.0  # inches: labels of what is much wider cannot be read on paper
+
 PRETRAINED, REINITIALIZED = "#2B4C7E", "#D5DFEC"
 
 
@@ -74,11 +76,15 @@ def _panels(rows: pd.DataFrame) -> list[list[dict[Any, Any]]]:
 
 
 def _grid(counts: Sequence[int], depth: int) -> tuple[Figure, list[Axes]]:
-    """A figure with panels for these numbers of conditions, at most four in a row, each row as high as it must be."""
-    columns = min(len(counts), 4)
+    """A figure with panels for these numbers of conditions: each row as high as it must be, as wide as a page at best.
+
+    Two stand side by side however deep the encoder is, and never more than four.
+    """
+    width = 1.0 + 0.2 * depth
+    columns = min(len(counts), 4, max(2, int(_PAGE / width)))
     heights = [max(counts[i : i + columns]) for i in range(0, len(counts), columns)]
     figure = Figure(
-        figsize=(max((1.0 + 0.2 * depth) * columns, 3.6), 0.22 * sum(heights) + 0.75 * len(heights) + 0.5),
+        figsize=(max(width * columns, 3.6), 0.22 * sum(heights) + 0.75 * len(heights) + 0.5),
         layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06),
     )
     grid = figure.add_gridspec(len(heights), columns, height_ratios=heights)
