@@ -23,7 +23,8 @@ from palimpsest.specs.study import Study
 from palimpsest.studies import load
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+REPRODUCTIONS = sorted((ROOT / "reproductions").glob("*/README.md"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *REPRODUCTIONS]
 EXPERIMENTS = [page for page in PAGES if page.parent.name == "experiments" and page.stem != "index"]
 POCKET = EncoderIdentity("pocket", None, 12, 4)
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]

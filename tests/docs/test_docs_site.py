@@ -25,7 +25,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_page_is_there(site: Path) -> None:
     written = {p.relative_to(ROOT / "docs").with_suffix(".html") for p in (ROOT / "docs").rglob("*.md")}
-    assert {p.relative_to(site) for p in site.rglob("*.html")} == {*written, Path("404.html")}
+    reproduced = {Path(p.parent.name, "index.html") for p in (ROOT / "reproductions").glob("*/README.md")}
+    assert reproduced
+    assert {p.relative_to(site) for p in site.rglob("*.html")} == {*written, *reproduced, Path("404.html")}
     assert not list(site.rglob("*.py"))
 
 
