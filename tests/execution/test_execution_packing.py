@@ -76,7 +76,7 @@ def test_what_is_each_trials_own_does_not_keep_it_from_a_pack() -> None:
         base.model_copy(update={"seeds": Seeds.of(3)}),
         base.model_copy(update={"interventions": (Reinitialize(layers=(2,)),)}),
         base.model_copy(update={"protocol": Protocol(learning_rate=0.1, schedule="linear", clip=1.0)}),
-        base.model_copy(update={"protocol": Protocol(pooler="reset")}),
+        base.model_copy(update={"protocol": Protocol(pooler="reset", padding="max")}),
     ]
     assert {pack_key(t) for t in own} == {pack_key(base)}
 

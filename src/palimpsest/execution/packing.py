@@ -17,7 +17,7 @@ T = TypeVar("T")
 # What all trials of a pack must share, because the program depends on it; everything else is each trial's own.
 _SHARED = (
     "pooling", "head_dropout", "dropout", "optimizer", "beta1", "beta2", "epsilon", "weight_decay",
-    "batch_size", "max_length", "padding", "doc_stride",
+    "batch_size", "max_length", "doc_stride",
 )  # fmt: skip
 _EVEN = 8  # large packs are multiples of this: then few programs are needed, where each size is one
 _PROBES = 1024  # probes are linear: many of them are still a small problem

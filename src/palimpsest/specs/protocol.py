@@ -101,7 +101,9 @@ class Protocol(Spec):
         128, description="Longer inputs are truncated to this many tokens."
     )
     padding: Literal["dynamic", "max"] = Field(
-        "dynamic", description="Pad to the longest of the batch, or always to max_length."
+        "dynamic",
+        description="Pad to the longest of the batch, or always to max_length. Padding is masked, so it changes no "
+        "result: the reference loop does it, the engine computes no more of it than it has to.",
     )
     doc_stride: Count = Field(128, description="Overlap of the windows over long contexts (questions with spans).")
     no_answer_threshold: Number = Field(

@@ -34,12 +34,12 @@ class Evaluation:
     predictions: str
 
 
-def chunks(padded: Padded, size: int, limit: int, padding: str = "dynamic") -> Iterator[tuple[Rows, int]]:
+def chunks(padded: Padded, size: int, limit: int) -> Iterator[tuple[Rows, int]]:
     """All rows, sorted by length and cut into batches, each with the length to pad it to."""
     order = np.argsort(padded.host_lengths[:-1], kind="stable").astype(np.int64)
     for begin in range(0, len(order), size):
         rows = order[begin : begin + size]
-        yield rows, padded.length(rows, limit, padding)
+        yield rows, padded.length(rows, limit)
 
 
 def evaluate(task: Task, encoded: Encoded, logits: torch.Tensor, protocol: Protocol) -> Evaluation:

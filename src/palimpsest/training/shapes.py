@@ -73,8 +73,7 @@ class _Rules:
         pack = stack.pack
         self._stack = stack
         self.lengths = np.minimum(stack.training.host_lengths[pack.rows], stack.limit)
-        padded = stack.padding == "max"
-        self.needed = np.full(pack.steps, stack.limit) if padded else self.lengths.max(axis=(0, 2))
+        self.needed = self.lengths.max(axis=(0, 2))
         # The length where each example has a line.
         self.alone = np.minimum(_up(self.needed, _LENGTHS), stack.training.ids.shape[1])
         self._shapes: dict[int, Shape] = {}

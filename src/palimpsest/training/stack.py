@@ -2,7 +2,7 @@
 
 The unmodified Hugging Face network is vmapped over the weights. Weights, examples, order, dropout stream, learning
 rates, clipping and number of steps are each trial's own, so a trial's result does not depend on what it is packed with,
-beyond rounding.
+beyond rounding. Nor does it depend on padding, which is masked: whatever a protocol says of it, there is little here.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Stack:
         first = pack.trials[0]
         self.pack, self.device = pack, device
         self.kind = first.task.kind
-        self.limit, self.padding = first.protocol.max_length, first.protocol.padding
+        self.limit = first.protocol.max_length
         self.network = _network(first.body, self.kind, first.outputs, _shape(first.protocol), device)
         self.training, self.validation = pack.data.on(device)
         family = first.encoder.anatomy.family
@@ -100,7 +100,7 @@ class Stack:
     @property
     def shares(self) -> bool:
         """Whether short examples may share a line; spans are found by their place in a line of their own."""
-        return self.kind != "spans" and self.padding != "max"
+        return self.kind != "spans"
 
     def _vocabulary(self) -> Vocabulary:
         first, data = self.pack.trials[0], self.pack.data

@@ -45,7 +45,7 @@ class HostStepper(Stepper):
         stack, pack = self.stack, self.stack.pack
         stack.network.train()
         rows = pack.rows[:, step]
-        length = stack.training.length(rows, stack.limit, stack.padding)
+        length = stack.training.length(rows, stack.limit)
         batch = stack.renumber(stack.training.take(torch.as_tensor(rows), length))
         if stack.shares:
             starts, lines = arrange(self._lengths[:, step], length)
