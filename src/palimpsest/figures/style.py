@@ -143,13 +143,25 @@ def integer_axis(ax: Axes, low: int, high: int) -> None:
 
 
 def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str], title: str = "") -> None:
-    """One legend for all panels, above them, in as many columns as the figure is wide enough for."""
-    if handles:
-        widest = 0.065 * max(map(len, labels)) + 0.6  # inches, at the legend's font size
-        figure.legend(
-            list(handles), [legend_label(label) for label in labels], title=title or None, loc="outside upper center",
-            ncols=max(1, min(len(handles), int(figure.get_figwidth() / widest))), handlelength=2.4, columnspacing=1.4,
-        )  # fmt: skip
+    """One legend for all panels, above them: in one row if there is room, else in rows that are read like text."""
+    if not handles:
+        return
+    order, columns = _rows_of_text([0.065 * len(label) + 0.6 for label in labels], figure.get_figwidth())
+    figure.legend(
+        [handles[n] for n in order], [legend_label(labels[n]) for n in order], title=title or None,
+        loc="outside upper center", ncols=columns, handlelength=2.4, columnspacing=1.4,
+    )  # fmt: skip
+
+
+def _rows_of_text(widths: Sequence[float], room: float) -> tuple[list[int], int]:
+    """In as few rows as there is room for: the entries in matplotlib's order, which fills columns, and the columns."""
+    count = len(widths)
+    for rows in range(1, count + 1):
+        columns = -(-count // rows)
+        filled = [list(range(column, count, columns)) for column in range(columns)]
+        if sum(max(widths[n] for n in column) for column in filled) <= room:
+            break
+    return [n for column in filled for n in column], columns
 
 
 def lines_by_size(
