@@ -125,6 +125,17 @@ def test_one_trial_decides_nothing() -> None:
     assert {f.reason for f in found if not math.isnan(f.effect)} == {"needs at least two trials at every point"}
 
 
+def test_a_size_with_one_trial_does_not_hold_up_the_others() -> None:
+    table, evidence = world(as_claimed)
+    once = table[(table["kind"] == "incremental") & (table["size"] == "5k") & (table["trial"] == 0)]
+    found = claims(pd.concat([table, once.assign(size="50k")]), evidence, resamples=400)
+    assert {verdict for _, verdict in overall(found).items()} == {"supported"}
+    assert {f.about.split(", k")[0] for f in found if f.claim == 1} == {"SST-2, 5k against 500", "QNLI, 5k against 500"}
+    reasons = {f.about: f.reason for f in found if f.claim == 2}
+    assert reasons["SST-2, 50k"] == "needs at least two trials at every point"
+    assert not reasons["SST-2, 5k"]
+
+
 def test_what_is_missing_is_said() -> None:
     table, evidence = world(as_claimed)
     large = claims(table[(table["kind"] == "incremental") & (table["size"] == "5k")], evidence, resamples=50)

@@ -128,7 +128,7 @@ def _data(arm: _Arm) -> Iterator[Finding]:
     for task, rows in _by_task(arm.incremental):
         measure = "benefit of k layers, large minus small"
         ks = _layers_by_size(rows)
-        sizes = sorted((size for size in ks if 0 in ks[size]), key=size_order)
+        sizes = _sure(rows, sorted((size for size in ks if 0 in ks[size]), key=size_order))
         common = sorted(ks[sizes[0]] & ks[sizes[-1]] - {0}) if sizes else []
         if len(sizes) < 2 or not common:
             yield _open(arm, 1, "", task_name(task), measure, "needs k = 0 and another k at two sizes")
@@ -161,7 +161,8 @@ def _probing(arm: _Arm) -> Iterator[Finding]:
         layers = range(1, arm.depth + 1)
         score, score_draws = _stack(probing.at(task, k) for k in layers)
         found: dict[str, tuple[float, Floats]] = {}
-        few = min(points.fewest(), probing.fewest()) < 2
+        few = {size: min(points.fewest(task, size), probing.fewest()) < 2 for size in sizes}
+        sure = _sure(rows, sizes)
         for size in sizes:
             gain, gain_draws = _stack(_minus(points.at(task, size, k), points.at(task, size, k - 1)) for k in layers)
             found[size] = float(_spearman(gain[None], score[None])[0]), _spearman(gain_draws, score_draws)
@@ -174,16 +175,17 @@ def _probing(arm: _Arm) -> Iterator[Finding]:
                 verdict = "supported"
             elif high < PREDICTS:
                 reason = "the order of the layers is not known well enough"
-            part = "a" if size == sizes[-1] else "smaller"
+            part = "a" if size == sure[-1] else "smaller"
             about = f"{task_name(task)}, {size}"
-            yield _finding(arm, 2, part, about, measure, found[size][0], low, high, verdict, few, reason)
-        if len(sizes) > 1:
-            effect, draws = _minus(found[sizes[0]], found[sizes[-1]])
+            yield _finding(arm, 2, part, about, measure, found[size][0], low, high, verdict, few[size], reason)
+        if len(sure) > 1:
+            small, large = sure[0], sure[-1]
+            effect, draws = _minus(found[small], found[large])
             low, high = percentile(draws)
-            about = f"{task_name(task)}, {sizes[0]} minus {sizes[-1]}"
             yield _finding(
-                arm, 2, "b", about, "difference of these correlations", effect, low, high, _sign(low, high), few
-            )
+                arm, 2, "b", f"{task_name(task)}, {small} minus {large}", "difference of these correlations", effect,
+                low, high, _sign(low, high), few[small] or few[large],
+            )  # fmt: skip
 
 
 def _tasks(arm: _Arm) -> Iterator[Finding]:
@@ -241,7 +243,7 @@ def _order(arm: _Arm) -> Iterator[Finding]:
         effect, draws = _minus(shuffled.at(task, size), whole.at(task, size))
         low, high = percentile(draws)
         verdict: Verdict = "supported" if high < 0 else "contradicted" if low > -SMALL else "not decided yet"
-        few = min(shuffled.fewest(), whole.fewest()) < 2
+        few = min(shuffled.fewest(task, size), whole.fewest(task, size)) < 2
         yield _finding(arm, 4, "", about, measure, effect, low, high, verdict, few)
 
 
@@ -253,6 +255,13 @@ def _largest(rows: pd.DataFrame) -> pd.DataFrame:
     study, experiment = max(zip(sizes.index, sizes, strict=True), key=lambda item: item[1])[0]
     rows = rows[is_(rows, "study", study) & is_(rows, "experiment", experiment)]
     return rows[finished(rows) & rows["score"].notna()]
+
+
+def _sure(rows: pd.DataFrame, sizes: list[str]) -> list[str]:
+    """Of these sizes, in order, those with two trials or more at every k; all of them, if that leaves less than two."""
+    fewest = rows.groupby(["size", "preserved"])["id"].nunique().groupby("size").min()
+    enough = [size for size in sizes if fewest[size] > 1]
+    return enough if len(enough) > 1 else sizes
 
 
 def _by_task(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:

@@ -62,9 +62,9 @@ class Points:
         column = self.places[place]
         return float(self.mean[column]), self.draws[:, column]
 
-    def fewest(self) -> int:
-        """The smallest number of trials behind a point."""
-        return int(self.trials.min()) if len(self.trials) else 0
+    def fewest(self, *lead: Any) -> int:
+        """The smallest number of trials behind a point, of those whose place begins like this."""
+        return min((int(self.trials[n]) for place, n in self.places.items() if place[: len(lead)] == lead), default=0)
 
 
 def resample(rows: pd.DataFrame, by: Sequence[str], known: Evidence, resamples: int = 1000, seed: int = 0) -> Points:
