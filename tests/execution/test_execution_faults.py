@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from palimpsest import errors
-from palimpsest.execution import local
+from palimpsest.execution import local, worker
 from palimpsest.execution.plan import Plan
 from palimpsest.execution.run import run_plan
 from palimpsest.execution.worker import Event
@@ -126,3 +126,13 @@ def test_errors_travel_between_processes(error: errors.PalimpsestError) -> None:
     arrived = pickle.loads(pickle.dumps(error))
     assert type(arrived) is type(error)
     assert str(arrived) == str(error)
+
+
+def test_what_trials_took_adds_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter([0.0, 6.0, 6.0, 10.0])
+    monkeypatch.setattr(worker.time, "monotonic", lambda: next(now))
+    clock = worker.Clock()
+    assert [clock.shared(3), clock.shared(2), clock.shared(1)] == [2.0, 2.0, 6.0]  # two end together, the third later
+    now = iter([0.0, 2.0, 5.0])
+    clock = worker.Clock()
+    assert [clock.alone(), clock.alone()] == [2.0, 3.0]

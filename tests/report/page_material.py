@@ -59,7 +59,7 @@ def made_up(cell: Cell, depth: int = 12) -> Record:
     outcome = Outcome("finished", metric=metric, metrics=metrics, epochs=epochs, train_examples=500, steps=189)
     return Record(cell.trial, outcome, {
         "palimpsest": "0.1.0", "versions": {"torch": "2.13.0"}, "device": "a test", "precision": "fp32",
-        "engine": "stacked", "seconds": 12.5, "parameters": 4_000_000, "started": "2026-01-02T03:04:05+00:00",
+        "engine": "stacked", "seconds": 12.5, "parameters": 4_000_000, "ended": "2026-01-02T03:04:05+00:00",
     })  # fmt: skip
 
 

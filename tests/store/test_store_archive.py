@@ -71,6 +71,17 @@ def test_some_records_only(full: DirectoryStore, tmp_path: Path) -> None:
     assert open_store(path).ids() == set(chosen)
 
 
+def test_an_archive_with_more_in_it_is_not_replaced(full: DirectoryStore, archive: Path, record: MakeRecord) -> None:
+    before = archive.read_bytes()
+    some = sorted(full.ids())[:2]
+    with pytest.raises(StoreError, match="holds 6 trials that are not among the 2 to be written"):
+        write_archive(full, contents(full, some), Facts(), archive)
+    assert archive.read_bytes() == before
+    full.put(record(9))
+    write_archive(full, contents(full), Facts(), archive)
+    assert len(open_store(archive).ids()) == 9
+
+
 def test_any_program_reads_it(archive: Path, full: DirectoryStore) -> None:
     table = pq.read_table(archive).to_pylist()
     assert {row["id"]: row["score"] for row in table} == {r.id: r.outcome.metrics["accuracy"] for r in full.records()}

@@ -104,13 +104,16 @@ def execute(
         return
     prepared = [_prepare(trial, job, encoder, data, store) for trial in left]
     pending = {p.trial.identity: p for p in prepared}
-    begin, last = time.monotonic(), [time.monotonic(), 0.0]
+    clock, last = Clock(), [time.monotonic(), 0.0]
     emit(Event("begin", trials=tuple(left)))
     look = _Look(pending, emit)
 
     def finish(p: Prepared, outcome: Outcome) -> None:
-        seconds = (time.monotonic() - begin) / len(prepared) / sharing
-        store.put(Record(p.trial, outcome, provenance(device, engine, encoder, len(prepared), seconds, sharing)))
+        keep(p, outcome, clock.shared(max(1, len(pending))))
+
+    def keep(p: Prepared, outcome: Outcome, seconds: float) -> None:
+        how = provenance(device, engine, encoder, len(prepared), seconds / sharing, sharing)
+        store.put(Record(p.trial, outcome, how))
         pending.pop(p.trial.identity, None)
         if p.trial.identity not in job.again:
             emit(Event("trial", trial=p.trial, outcome=outcome))
@@ -131,14 +134,31 @@ def execute(
             probing.train(prepared, data, device, step, finish)
         elif data.beside:
             for p in prepared:
-                finish(p, interleaved.train(p, data, device, lambda n: step(n, 1), look.at([p])))
+                keep(p, interleaved.train(p, data, device, lambda n: step(n, 1), look.at([p])), clock.alone())
         elif engine == "reference":
             for p in prepared:
-                finish(p, reference.train(p, data, device, lambda n: step(n, 1), look.at([p])))
+                keep(p, reference.train(p, data, device, lambda n: step(n, 1), look.at([p])), clock.alone())
         else:
             _stacked(prepared, pending, data, device, step, finish, look, emit, job.ahead, job.places)
     finally:
         emit(Event("steps", steps=int(last[1])))
+
+
+class Clock:
+    """Shares out the time of a job, so that what its trials are said to have taken adds up to it."""
+
+    def __init__(self) -> None:
+        self._last, self._share = time.monotonic(), 0.0
+
+    def shared(self, running: int) -> float:
+        """What a trial has taken that ends now, with so many (itself among them) that ran together until now."""
+        self._share += self.alone() / running
+        return self._share
+
+    def alone(self) -> float:
+        """What a trial has taken that ends now, if it ran by itself since the last one ended."""
+        last, self._last = self._last, time.monotonic()
+        return self._last - last
 
 
 def _prepare(trial: Trial, job: Job, encoder: Encoder, data: Data, store: Store) -> Prepared:
@@ -275,5 +295,5 @@ def provenance(
         "processes": sharing,
         "parameters": sum(w.numel() for w in encoder.state.values()),
         "seconds": round(seconds, 3),
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "ended": datetime.now(UTC).isoformat(timespec="seconds"),
     }  # fmt: skip

@@ -38,16 +38,22 @@ def runtime(table: pd.DataFrame) -> TextTable:
                 "published_hours": hours, "published": printed["printed"] if printed else None,
             })  # fmt: skip
     data = pd.DataFrame(found)
+    whole = table.drop_duplicates("id")  # blocks and incremental share some
+    all_done = whole[finished(whole)]
     data["hours_of_all"] = data["hours"] * data["planned"] / data["trials"].where(data["trials"] > 0)
     both = data.dropna(subset=["published_hours"])
     names = [f"{row['kind']}, {size_name(row['size'])}" for row in found]
     columns = {
         "Experiment": [*names, "in all"],
-        "Trials": [_count(n, of) for n, of in zip(_summed(data["trials"]), _summed(data["planned"]), strict=True)],
-        "Steps": [f"{steps:,}" for steps in _summed(data["steps"])],
-        "Time here": [duration(hours) for hours in _summed(data["hours"])],
+        "Trials": [
+            *(_count(n, of) for n, of in zip(data["trials"], data["planned"], strict=True)),
+            _count(len(all_done), len(whole)),
+        ],
+        "Steps": [f"{steps:,}" for steps in (*data["steps"], int(all_done["steps"].fillna(0).sum()))],
+        "Time here": [duration(hours) for hours in (*data["hours"], float(all_done["seconds"].sum()) / 3600)],
         "All at this pace": [
-            duration(hours) if math.isfinite(hours) else "–" for hours in _summed(data["hours_of_all"])
+            duration(hours) if math.isfinite(hours) else "–"
+            for hours in (*data["hours_of_all"], data["hours_of_all"].sum(skipna=False))
         ],
         "Published": [
             *(row["published"] or "–" for row in found),
@@ -62,11 +68,6 @@ def runtime(table: pd.DataFrame) -> TextTable:
         del columns["All at this pace"]
     shown = [list(row) for row in zip(*columns.values(), strict=True)]
     return TextTable(list(columns), shown, data, note=note, right=frozenset(list(columns)[1:]))
-
-
-def _summed(column: pd.Series) -> list[Any]:
-    """A column's values and their sum, which is unknown if one of them is."""
-    return [*column, column.sum(skipna=False)]
 
 
 def duration(hours: float) -> str:

@@ -116,4 +116,4 @@ class Gathered(Store):
 
 
 def _ended(record: Record) -> str:
-    return str(record.provenance.get("started", ""))
+    return str(record.provenance.get("ended", ""))

@@ -265,8 +265,8 @@ def _provenance(records: Sequence[Any]) -> dict[str, Any]:
         trial = record.trial
         name = trial.encoder + (f" ({trial.weights[:12]})" if trial.weights else "")
         encoders.setdefault(name, given.get("parameters"))
-        if given.get("started"):
-            dates.append(str(given["started"]))
+        if given.get("ended"):
+            dates.append(str(given["ended"]))
     return {
         "runs": [
             dict(zip(("device", "precision", "engine", "versions"), key, strict=True))

@@ -75,12 +75,21 @@ def contents(store: Store, of: Iterable[str] | None = None) -> Contents:
 
 
 def write_archive(store: Store, found: Contents, facts: Facts, path: str | os.PathLike[str]) -> Path:
-    """Write these records of a store into one file, which appears whole or not at all; one of that name is replaced."""
+    """Write these records of a store into one file, which appears whole or not at all.
+
+    An archive of that name is replaced, unless it holds trials that these are without.
+    """
     path = Path(path)
     if path.suffix != ENDING:
         raise StoreError(f"{path}: an archive is a Parquet file; end its name in {ENDING}")
     if not found.ids:
         raise NothingFinished(f"there is nothing to archive: {store} has no record of what is asked for")
+    lost = _held(path) - set(found.ids)
+    if lost:
+        raise StoreError(
+            f"{path} holds {len(lost):,} trials that are not among the {len(found.ids):,} to be written: they would be "
+            "lost. Give another --out, or delete the file first"
+        )
     meta = {_META: str(FORMAT).encode(), _FACTS: facts.to_json()}
     schema = pa.schema([(name, kind) for name, (kind, _) in _COLUMNS.items()], metadata=meta)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
@@ -104,6 +113,14 @@ def write_archive(store: Store, found: Contents, facts: Facts, path: str | os.Pa
     finally:
         unfinished.unlink(missing_ok=True)
     return path
+
+
+def _held(path: Path) -> set[str]:
+    """The trials of the archive at this path, if there is one that can be read."""
+    try:
+        return ArchiveStore.open(path).ids()
+    except StoreError:
+        return set()
 
 
 def _table(store: Store, ids: tuple[str, ...], schema: Any) -> Any:
