@@ -130,7 +130,7 @@ def test_errors_travel_between_processes(error: errors.PalimpsestError) -> None:
 
 def test_what_trials_took_adds_up(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter([0.0, 6.0, 6.0, 10.0])
-    monkeypatch.setattr(worker.time, "monotonic", lambda: next(now))
+    monkeypatch.setattr("palimpsest.execution.worker.time.monotonic", lambda: next(now))
     clock = worker.Clock()
     assert [clock.shared(3), clock.shared(2), clock.shared(1)] == [2.0, 2.0, 6.0]  # two end together, the third later
     now = iter([0.0, 2.0, 5.0])

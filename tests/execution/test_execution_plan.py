@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,9 @@ from palimpsest.execution.plan import Plan, make_plan
 from palimpsest.execution.run import run_plan
 from palimpsest.specs.protocol import Protocol
 from palimpsest.specs.trial import Probe, Seeds, Trial
-from palimpsest.store import Store, open_store
+from palimpsest.store import Record, Store, open_store
 from palimpsest.studies import load
+from palimpsest.training.outcome import Outcome
 
 Planned = Callable[[Store | None], Plan]
 PlanOf = Callable[[Sequence[Trial]], Plan]
@@ -78,7 +80,24 @@ def test_estimates_are_in_words(plan_of: PlanOf, trials: int, words: str) -> Non
     chosen = [Trial(encoder="a", task="x", seeds=Seeds.of(i)) for i in range(trials)]
     said = estimate(plan_of(chosen), chosen, None, "cpu")
     assert re.search(words, said)
-    assert said.endswith("(a rule of thumb: nothing is finished yet)")
+    assert said.endswith("(a rule of thumb: nothing is finished yet on a CPU)")
+
+
+def test_estimates_go_by_task_and_kind_of_device(planned: Planned, tmp_path: Path) -> None:
+    store = open_store(tmp_path, create=True)
+    trials = list(planned(store).trials.values())
+    ran = {"x86_64 CPU": 5.0, "NVIDIA H200": 0.5}
+    for trial, (device, seconds) in zip(trials, ran.items(), strict=False):
+        store.put(
+            Record(trial, Outcome("finished", metric="accuracy", steps=10), {"device": device, "seconds": seconds})
+        )
+    plan = planned(store)
+    steps = plan.steps(plan.missing())
+    for device, pace in (("cpu", 0.5), ("cuda", 0.05)):
+        said = estimate(plan, plan.missing(), store, device)
+        assert said == f"{steps * pace:.0f} seconds (at the pace of 1 finished trials)"
+    other = Trial(encoder="a", task="unseen", size=8)
+    assert "none of them of unseen" in estimate(replace(plan, rows={("unseen", None): 8}), [other], store, "cpu")
 
 
 def test_probes_are_mentioned(plan_of: PlanOf) -> None:

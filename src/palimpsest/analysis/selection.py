@@ -140,7 +140,8 @@ def need_something(rows: pd.DataFrame) -> pd.DataFrame:
                 f"nothing finished: {failed} of {len(trials)} trials failed; `palimpsest status` says why"
             )
         raise NothingFinished(
-            f"nothing finished yet: none of these {len(trials)} trials is in the store; run the study first"
+            f"nothing finished yet: none of these {len(trials)} trials is in the store; run the study first. If it was "
+            "run: with the same --model, --data and --set? They are part of what a trial is"
         )
     return done
 

@@ -41,7 +41,7 @@ def plan(
     device: DeviceOpt = "auto",
 ) -> None:
     """Say what a study would run: trials, steps, time. Runs nothing."""
-    from palimpsest.execution.estimate import estimate
+    from palimpsest.execution.estimate import estimate, expected_device
 
     check_choice("device", device, DEVICES)
     place = open_if_there(store)
@@ -58,7 +58,7 @@ def plan(
     console.print(f"  to run            {len(missing):>10,}")
     console.print(f"  optimiser steps   {made.steps(missing):>10,}" + _probes_note(missing))
     if missing:
-        console.print(f"  time, roughly     {estimate(made, missing, place, device)}")
+        console.print(f"  time, roughly     {estimate(made, missing, place, expected_device(device))}")
 
 
 def run(

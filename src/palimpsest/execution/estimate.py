@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 from palimpsest.execution.plan import Plan
 from palimpsest.specs.trial import Trial
@@ -15,28 +17,49 @@ _THUMB = {
     "cuda": 0.0015,
 }  # seconds per trial-step: a small encoder on two cores, BERT-base on a data-centre GPU
 
+_KINDS = {"cpu": "a CPU", "cuda": "a GPU"}
+
 
 def estimate(plan: Plan, trials: Sequence[Trial], store: Store | None, device: str) -> str:
-    """In words, with what it is based on."""
-    finetuning = [t for t in trials if t.probe is None]
-    steps = plan.steps(finetuning)
-    pace, basis = _pace(plan, store, device)
-    probes = len(trials) - len(finetuning)
-    text = f"{_words(steps * pace)} ({basis})" if steps else "minutes"
+    """In words, with what it is based on: finished trials of the same tasks on the same kind of device (cpu, cuda)."""
+    steps: Counter[str] = Counter()
+    for trial in trials:
+        if trial.probe is None:
+            steps[trial.task] += plan.steps([trial])
+    probes = sum(trial.probe is not None for trial in trials)
+    seen = _seen(plan, store, device)
+    if seen:
+        usual = statistics.median(pace for paces in seen.values() for pace in paces)
+        seconds = sum(n * (statistics.median(seen[task]) if task in seen else usual) for task, n in steps.items())
+        basis = f"at the pace of {sum(map(len, seen.values())):,} finished trials"
+        unseen = [task for task in steps if task not in seen]
+        basis += f", none of them of {', '.join(unseen)}" if unseen else ""
+    else:
+        seconds = steps.total() * _THUMB[device]
+        basis = f"a rule of thumb: nothing is finished yet on {_KINDS[device]}"
+    text = f"{_words(seconds)} ({basis})" if steps else "minutes"
     beside = "1 probe adds" if probes == 1 else f"{probes:,} probes add"
     return text + (f"; {beside} a few minutes" if probes and steps else "")
 
 
-def _pace(plan: Plan, store: Store | None, device: str) -> tuple[float, str]:
-    finished = [id for id, status in plan.statuses.items() if status == "finished"][:_LOOKED_AT]
-    seen = []
-    for record in store.records(finished) if store is not None else ():
-        seconds = record.provenance.get("seconds")
-        if record.trial.probe is None and record.outcome.steps and isinstance(seconds, int | float):
-            seen.append(seconds / record.outcome.steps)
-    if seen:
-        return statistics.median(seen), f"at the pace of {len(seen)} finished trials"
-    return _THUMB["cuda" if device == "cuda" else "cpu"], "a rule of thumb: nothing is finished yet"
+def expected_device(device: str) -> str:
+    """What ``auto`` will be, as far as can be told without loading anything."""
+    if device != "auto":
+        return device
+    return "cuda" if Path("/dev/nvidia0").exists() else "cpu"
+
+
+def _seen(plan: Plan, store: Store | None, device: str) -> dict[str, list[float]]:
+    """By task, seconds per step of some finished trials that ran on this kind of device."""
+    finished = [id for id, status in plan.statuses.items() if status == "finished"]
+    every = max(1, len(finished) // _LOOKED_AT)
+    seen: dict[str, list[float]] = {}
+    for record in store.records(finished[::every]) if store is not None else ():
+        seconds, where = record.provenance.get("seconds"), str(record.provenance.get("device", ""))
+        alike = where.endswith("CPU") == (device == "cpu")
+        if record.trial.probe is None and record.outcome.steps and isinstance(seconds, int | float) and alike:
+            seen.setdefault(record.trial.task, []).append(seconds / record.outcome.steps)
+    return seen
 
 
 def _words(seconds: float) -> str:
