@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -178,12 +179,11 @@ def report(
     """Write a study's page: one HTML file with interactive figures that opens anywhere, without a network."""
     from palimpsest.report.document import write_report
     from palimpsest.report.page import gather, payload, study_pages
-    from palimpsest.report.reproduce import command
 
     place = open_at(store)
     made = planned(study, place, data, model, set_)
     pages = study_pages(made, gather(made, place))
-    content = payload(pages, store, command(study, _working(store), data, model, set_ or []), claims=claims)
+    content = payload(pages, store, _going_on(study, store, data, model, set_ or []), claims=claims)
     typer.echo(write_report(content, out))
     warn_of_problems(place)
 
@@ -202,7 +202,6 @@ def serve(
     """Show a study's page live while it runs, for a browser. Changes nothing; stop it with Ctrl-C."""
     from palimpsest.execution.plan import make_plan
     from palimpsest.report.document import need
-    from palimpsest.report.reproduce import command
     from palimpsest.store.running import remembered
 
     for module in ("plotly", "starlette", "uvicorn"):
@@ -222,9 +221,15 @@ def serve(
     else:
         made, name = planned(study, place, data, model, set_), study
     typer.echo(f"http://{host}:{port}/  (Ctrl-C ends it)")
-    listen(Watched(made, place, store, command(name, _working(store), data, model, set_ or [])), host, port)
+    listen(Watched(made, place, store, _going_on(name, store, data, model, set_ or [])), host, port)
 
 
-def _working(store: str) -> str:
-    """Where the command on a page writes to: not to the archive that the page was made from."""
-    return DEFAULT_STORE if store.endswith(".parquet") else store
+def _going_on(study: str, store: str, data: Path | None, model: str | None, settings: list[str]) -> str:
+    """The command on a page that runs what is missing. An archive is unpacked for it: nothing is written to one."""
+    from palimpsest.report.reproduce import command
+    from palimpsest.store.archive import is_archive
+
+    if not is_archive(store):
+        return command(study, store, data, model, settings)
+    unpack = shlex.join(["palimpsest", "export", "--store", store, "--format", "store", "--out", DEFAULT_STORE])
+    return f"{unpack} && {command(study, DEFAULT_STORE, data, model, settings)}"
