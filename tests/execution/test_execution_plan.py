@@ -95,7 +95,7 @@ def test_estimates_go_by_task_and_kind_of_device(planned: Planned, tmp_path: Pat
     steps = plan.steps(plan.missing())
     for device, pace in (("cpu", 0.5), ("cuda", 0.05)):
         said = estimate(plan, plan.missing(), store, device)
-        assert said == f"{steps * pace:.0f} seconds (at the pace of 1 finished trials)"
+        assert said == f"{steps * pace:.0f} seconds (at the pace of 1 finished trial)"
     other = Trial(encoder="a", task="unseen", size=8)
     assert "none of them of unseen" in estimate(replace(plan, rows={("unseen", None): 8}), [other], store, "cpu")
 

@@ -129,11 +129,11 @@ def test_many_packs(connected: Any, on_ray: Any, study: Any, tmp_path: Path, mon
 
     connected(keep_diaries)
     monkeypatch.setattr(ray, "put", counted)
-    events = on_ray(study(trials=32), tmp_path / "ray")
-    assert len(set(_ended(events))) == 128
+    events = on_ray(study(trials=60), tmp_path / "ray")
+    assert len(set(_ended(events))) == 240
     assert sorted(things) == ["Data", "Encoder"]
     packs = {file.name: [line.split() for line in file.read_text().splitlines()] for file in diary.iterdir()}
-    assert sum(map(len, packs.values())) == 16
+    assert sum(map(len, packs.values())) == 30
     assert {misses for pages in packs.values() for _, misses in pages} == {"2"}
     weights = [float(megabytes) for megabytes, _ in max(packs.values(), key=len)]
     third = len(weights) // 3

@@ -183,7 +183,7 @@ def report(
     place = open_at(store)
     made = planned(study, place, data, model, set_)
     pages = study_pages(made, gather(made, place))
-    content = payload(pages, store, _going_on(study, store, data, model, set_ or []), claims=claims)
+    content = payload(pages, store, _run_command(study, store, data, model, set_ or []), claims=claims)
     typer.echo(write_report(content, out))
     warn_of_problems(place)
 
@@ -221,10 +221,10 @@ def serve(
     else:
         made, name = planned(study, place, data, model, set_), study
     typer.echo(f"http://{host}:{port}/  (Ctrl-C ends it)")
-    listen(Watched(made, place, store, _going_on(name, store, data, model, set_ or [])), host, port)
+    listen(Watched(made, place, store, _run_command(name, store, data, model, set_ or [])), host, port)
 
 
-def _going_on(study: str, store: str, data: Path | None, model: str | None, settings: list[str]) -> str:
+def _run_command(study: str, store: str, data: Path | None, model: str | None, settings: list[str]) -> str:
     """The command on a page that runs what is missing. An archive is unpacked for it: nothing is written to one."""
     from palimpsest.report.reproduce import command
     from palimpsest.store.archive import is_archive

@@ -31,7 +31,8 @@ def estimate(plan: Plan, trials: Sequence[Trial], store: Store | None, device: s
     if seen:
         usual = statistics.median(pace for paces in seen.values() for pace in paces)
         seconds = sum(n * (statistics.median(seen[task]) if task in seen else usual) for task, n in steps.items())
-        basis = f"at the pace of {sum(map(len, seen.values())):,} finished trials"
+        count = sum(map(len, seen.values()))
+        basis = f"at the pace of {count:,} finished trial{'s' if count > 1 else ''}"
         unseen = [task for task in steps if task not in seen]
         basis += f", none of them of {', '.join(unseen)}" if unseen else ""
     else:

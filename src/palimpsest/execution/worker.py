@@ -109,9 +109,9 @@ def execute(
     look = _Look(pending, emit)
 
     def finish(p: Prepared, outcome: Outcome) -> None:
-        keep(p, outcome, clock.shared(max(1, len(pending))))
+        put_down(p, outcome, clock.shared(max(1, len(pending))))
 
-    def keep(p: Prepared, outcome: Outcome, seconds: float) -> None:
+    def put_down(p: Prepared, outcome: Outcome, seconds: float) -> None:
         how = provenance(device, engine, encoder, len(prepared), seconds / sharing, sharing)
         store.put(Record(p.trial, outcome, how))
         pending.pop(p.trial.identity, None)
@@ -134,10 +134,10 @@ def execute(
             probing.train(prepared, data, device, step, finish)
         elif data.beside:
             for p in prepared:
-                keep(p, interleaved.train(p, data, device, lambda n: step(n, 1), look.at([p])), clock.alone())
+                put_down(p, interleaved.train(p, data, device, lambda n: step(n, 1), look.at([p])), clock.alone())
         elif engine == "reference":
             for p in prepared:
-                keep(p, reference.train(p, data, device, lambda n: step(n, 1), look.at([p])), clock.alone())
+                put_down(p, reference.train(p, data, device, lambda n: step(n, 1), look.at([p])), clock.alone())
         else:
             _stacked(prepared, pending, data, device, step, finish, look, emit, job.ahead, job.places)
     finally:

@@ -46,7 +46,7 @@ def shapes(stack: Stack, compiled: bool | None = None, ahead: int = 0) -> Shapes
     usual = np.array([min((c for c in chosen if c >= needed), default=alone) for needed, alone in pairs])
     starts, used = np.zeros_like(pack.rows), np.full(pack.rows.shape[:2], batch)
     if stack.shares:
-        starts, used = arrange(rules.lengths, np.maximum(usual, rules.needed))
+        starts, used = arrange(stack.lengths, np.maximum(usual, rules.needed))
     at = [
         shape if shape[0] == batch or lines <= shape[0] else (batch, int(alone))
         for shape, lines, alone in zip(map(rules.shape, usual.tolist()), used.max(axis=0), rules.alone, strict=True)
@@ -70,10 +70,8 @@ class _Rules:
     """What is known of a pack before its examples are laid into lines."""
 
     def __init__(self, stack: Stack) -> None:
-        pack = stack.pack
         self._stack = stack
-        self.lengths = np.minimum(stack.training.host_lengths[pack.rows], stack.limit)
-        self.needed = self.lengths.max(axis=(0, 2))
+        self.needed = stack.lengths.max(axis=(0, 2))
         # The length where each example has a line.
         self.alone = np.minimum(_up(self.needed, _LENGTHS), stack.training.ids.shape[1])
         self._shapes: dict[int, Shape] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from torch.func import functional_call, vmap
 
 from palimpsest.encoders.loading import Encoder
 from palimpsest.specs.protocol import Protocol
-from palimpsest.training.batches import Padded
+from palimpsest.training.batches import Padded, Rows
 from palimpsest.training.data import Data
 from palimpsest.training.evaluation import chunks
 from palimpsest.training.layers import Fold
@@ -96,6 +96,11 @@ class Stack:
     def size(self) -> int:
         """How many weights one trial has."""
         return sum(weight[0].numel() for weight in self.weights.values())
+
+    @cached_property
+    def lengths(self) -> Rows:
+        """Of every example of every step, how many tokens it has: [T, steps, B], 0 where there is none."""
+        return np.minimum(self.training.host_lengths[self.pack.rows], self.limit)
 
     @property
     def shares(self) -> bool:

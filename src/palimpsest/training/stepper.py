@@ -39,7 +39,6 @@ class HostStepper(Stepper):
             [p.layer_rates() for p in pack.trials], [p.protocol.clip for p in pack.trials], pack.lengths,
         )  # fmt: skip
         self._losses = np.full((len(pack.trials), pack.steps), np.nan)
-        self._lengths = np.minimum(stack.training.host_lengths[pack.rows], stack.limit)
 
     def advance(self, step: int) -> None:
         stack, pack = self.stack, self.stack.pack
@@ -48,7 +47,7 @@ class HostStepper(Stepper):
         length = stack.training.length(rows, stack.limit)
         batch = stack.renumber(stack.training.take(torch.as_tensor(rows), length))
         if stack.shares:
-            starts, lines = arrange(self._lengths[:, step], length)
+            starts, lines = arrange(stack.lengths[:, step], length)
             batch = share(batch, torch.as_tensor(starts), int(lines.max()), length)
         found, losses = gradients(stack.network, self._weights, batch, torch.as_tensor(pack.keys[:, step]))
         self._losses[:, step] = losses.numpy()
