@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,10 @@ if examples := os.environ.get("PALIMPSEST_EXAMPLES"):  # `make fuzz`: many, and 
         "fuzz", deadline=None, print_blob=True, max_examples=int(examples), suppress_health_check=list(HealthCheck)
     )
     hypothesis.settings.load_profile("fuzz")
+
+# Started in the background of a script, the tests and the commands that they run would be deaf to Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
