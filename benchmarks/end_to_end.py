@@ -4,7 +4,8 @@
 
 13 × 8 trials of 500 SST-2 examples: the stacked engine (bf16 on a GPU), timed with all its set-up, against the plain
 fp32 loop. The reference trials run in several processes at once to save time; its own time is that of one trial run
-alone, times the number of trials, and is said to be extrapolated.
+alone, times the number of trials, and is said to be extrapolated. Those that are in its store already are not run
+again: `palimpsest run --engine reference` can have put them there, on a CPU.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ STUDY = {
 
 
 def part(number: int, of: int, model: str, data: str, store: str, device: str, engine: str, trials: int) -> float:
-    """Run every `of`th trial; returns the seconds."""
+    """Run every `of`th trial that is missing; returns the seconds."""
     from palimpsest.execution.packing import Job
     from palimpsest.execution.worker import execute, gather, pick_device
     from palimpsest.store import open_store
 
     plan, place = prepare(model, data, store, trials)
-    mine = tuple(list(plan.trials.values())[number::of])
+    mine = tuple(plan.missing()[number::of])
     begin = time.perf_counter()
     if mine:
         job = Job(mine, plan.steps(mine))

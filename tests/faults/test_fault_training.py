@@ -92,6 +92,21 @@ def test_not_even_room_to_measure(run_study: Any, study: Any, tmp_path: Path, mo
     assert len(results(tmp_path / "store")) == 4
 
 
+def test_room_for_some_of_a_pack(run_study: Any, study: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    """If not all trials fit at once, the parts are nearly alike: a rest would need programs of its own."""
+    train, sizes = stacked.train, []
+
+    def counted(trials: Sequence[Prepared], *args: Any, **options: Any) -> Any:
+        sizes.append(len(trials))
+        return train(trials, *args, **options)
+
+    monkeypatch.setattr(stacked, "fitting", lambda trials, *_: min(3, len(trials)))
+    monkeypatch.setattr(stacked, "train", counted)
+    run_study(study(1), tmp_path / "store")
+    assert sizes == [2, 2]
+    assert len(results(tmp_path / "store")) == 4
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_loss_that_is_no_number(
     run_study: Any, study: Any, planned: Any, tmp_path: Path, monkeypatch: Any, value: float

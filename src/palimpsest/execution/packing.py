@@ -39,6 +39,12 @@ class Job:
         return self.trials[0].probe is not None
 
 
+def even(trials: int, most: int) -> int:
+    """How many trials go together, if `most` of them can: all parts nearly alike, rather than full ones and a rest."""
+    each = -(-trials // -(-trials // most))
+    return min(most, -(-each // _EVEN) * _EVEN) if each > _EVEN else each
+
+
 def pack_key(trial: Trial) -> tuple[Any, ...]:
     """Trials with equal keys can be stacked."""
     protocol: Protocol = trial.protocol
@@ -62,10 +68,7 @@ def pack(plan: Plan, trials: Sequence[Trial], largest: int, workers: int = 1) ->
     share = -(-len(trials) // workers)
     for group in groups.values():
         size = _PROBES if group[0].probe else max(1, min(largest, share))
-        pieces = -(-len(group) // size)
-        each = -(-len(group) // pieces)
-        if each > _EVEN:
-            each = min(size, -(-each // _EVEN) * _EVEN)
+        each = even(len(group), size)
         for begin in range(0, len(group), each):
             part = tuple(group[begin : begin + each])
             jobs.append(Job(part, sum(_steps(plan, t) for t in part), places=min(each, len(group))))

@@ -20,7 +20,7 @@ from safetensors.torch import save
 from palimpsest import __version__
 from palimpsest.encoders.loading import Encoder, State, load, without
 from palimpsest.errors import TrainingError
-from palimpsest.execution.packing import Job
+from palimpsest.execution.packing import Job, even
 from palimpsest.execution.plan import Resources
 from palimpsest.specs.intervention import DeleteLayers
 from palimpsest.specs.trial import Trial
@@ -223,11 +223,12 @@ def _stacked(
     ahead: int,
     places: int = 0,
 ) -> None:
-    """Train a pack; if it does not fit into memory, its halves. Trials that have ended stay ended.
+    """Train a pack; if it does not fit into memory, even parts of it. Trials that have ended stay ended.
 
     A trial that does not fit by itself has failed: the others may be smaller, or find more room.
     """
-    size = _with_enough_memory(partial(stacked.fitting, prepared, data, device), device) or 1
+    most = _with_enough_memory(partial(stacked.fitting, prepared, data, device), device) or 1
+    size = even(len(prepared), most)
     if size < len(prepared):
         places = size
     for begin in range(0, len(prepared), size):
