@@ -1,11 +1,12 @@
 """The same real trials by the engine and by the reference loop: wall time, and mean curves in one plot.
 
     python benchmarks/end_to_end.py --model gte-small --data DIR --out OUT [--processes 13]
+    python benchmarks/end_to_end.py --model gte-small --data DIR --out OUT --stores DIR --look
 
 13 × 8 trials of 500 SST-2 examples: the stacked engine (bf16 on a GPU), timed with all its set-up, against the plain
 fp32 loop. The reference trials run in several processes at once to save time; its own time is that of one trial run
 alone, times the number of trials, and is said to be extrapolated. Those that are in its store already are not run
-again: `palimpsest run --engine reference` can have put them there, on a CPU.
+again: `palimpsest run --engine reference` can have put them there, on a CPU. With --look nothing is run or timed.
 """
 
 from __future__ import annotations
@@ -60,28 +61,17 @@ def main() -> None:
     parser.add_argument("--reference-trials", type=int, default=8, help="of each k, if fewer than the engine's")
     parser.add_argument("--processes", type=int, default=13, help="for the reference loop")
     parser.add_argument("--stores", type=Path, default=Path("/tmp/palimpsest-end-to-end"))
+    parser.add_argument("--look", action="store_true", help="only compare what is in the stores")
     args = parser.parse_args()
     from palimpsest.analysis.statistics import mean_interval
     from palimpsest.analysis.table import table
-    from palimpsest.execution.run import run_plan
     from palimpsest.store import open_store
 
     stores = {name: str(args.stores / name) for name in ("engine", "reference")}
-    plan, place = prepare(args.model, args.data, stores["engine"], args.trials)
-    begin = time.perf_counter()
-    run_plan(plan, open_store(place), place, lambda _: None, args.device)
-    engine_seconds = time.perf_counter() - begin
-    print(f"engine: {len(plan.trials)} trials in {engine_seconds:.1f} s, set-up included", flush=True)
-
-    pairs = [
-        (i, args.processes, args.model, args.data, stores["reference"], args.device, "reference", args.reference_trials)
-        for i in range(args.processes)
-    ]
-    plans = {"engine": plan, "reference": prepare(args.model, args.data, stores["reference"], args.reference_trials)[0]}
-    with multiprocessing.get_context("spawn").Pool(args.processes) as pool:
-        pool.starmap(part, pairs)
+    wanted = {"engine": args.trials, "reference": args.reference_trials}
+    plans = {name: prepare(args.model, args.data, where, wanted[name])[0] for name, where in stores.items()}
+    report = {} if args.look else run(args, plans, stores)
     frames = {name: table(plans[name].cells, open_store(where)) for name, where in stores.items()}
-    alone = one_alone(args)
     rows = []
     for k in sorted(frames["engine"]["preserved"].unique()):
         means = {n: mean_interval(f.loc[f["preserved"] == k, "score"]) for n, f in frames.items()}
@@ -94,14 +84,32 @@ def main() -> None:
                      "paired difference": difference.mean, "paired low": difference.low, "paired high": difference.high,
                      "intervals overlap": bool(e.low <= r.high and r.low <= e.high)})  # fmt: skip
         print({key: round(v, 4) if isinstance(v, float) else v for key, v in rows[-1].items()}, flush=True)
-    report = {"trials": len(plan.trials), "engine seconds": engine_seconds,
-              "reference seconds per trial, alone": alone,
-              "reference seconds, extrapolated": alone * len(plan.trials),
-              "times faster": alone * len(plan.trials) / engine_seconds, "curves": rows}  # fmt: skip
-    print({k: v for k, v in report.items() if k != "curves"}, flush=True)
+    report["curves"] = rows
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "end-to-end.json").write_text(json.dumps(report, indent=2) + "\n")
     plot(rows, args.out / "end-to-end.png")
+
+
+def run(args: argparse.Namespace, plans: dict[str, Any], stores: dict[str, str]) -> dict[str, Any]:
+    """Run both; returns what they took."""
+    from palimpsest.execution.run import run_plan
+    from palimpsest.store import open_store
+
+    trials = len(plans["engine"].trials)
+    begin = time.perf_counter()
+    run_plan(plans["engine"], open_store(stores["engine"]), stores["engine"], lambda _: None, args.device)
+    seconds = time.perf_counter() - begin
+    print(f"engine: {trials} trials in {seconds:.1f} s, set-up included", flush=True)
+    alone = one_alone(args)
+    print(f"reference: {alone:.1f} s for a trial alone, {alone * trials:.0f} s for all, extrapolated", flush=True)
+    parts = [
+        (i, args.processes, args.model, args.data, stores["reference"], args.device, "reference", args.reference_trials)
+        for i in range(args.processes)
+    ]
+    with multiprocessing.get_context("spawn").Pool(args.processes) as pool:
+        pool.starmap(part, parts)
+    return {"trials": trials, "engine seconds": seconds, "reference seconds per trial, alone": alone,
+            "reference seconds, extrapolated": alone * trials, "times faster": alone * trials / seconds}  # fmt: skip
 
 
 def one_alone(args: argparse.Namespace) -> float:

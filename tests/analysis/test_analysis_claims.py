@@ -136,6 +136,20 @@ def test_a_size_with_one_trial_does_not_hold_up_the_others() -> None:
     assert not reasons["SST-2, 5k"]
 
 
+def test_claim_2_is_about_two_sizes() -> None:
+    table, evidence = world(as_claimed)
+    found = claims(table[table["size"] != "500"], evidence, resamples=400)
+    assert {f.verdict for f in found if f.claim == 2 and f.part == "a"} == {"supported"}
+    assert {f.reason for f in found if f.claim == 2 and f.part == "b"} == {"needs two sizes"}
+    assert overall(found)["paper", 2] == "not decided yet"
+
+
+def test_probes_that_are_all_alike_have_no_order() -> None:
+    found, verdicts = judged(lambda at: 0.5 if at["kind"] == "probing" else as_claimed(at), noise=0.0)
+    assert {f.reason for f in found if f.claim == 2} == {"all layers are probed equally well"}
+    assert verdicts[2] == "not decided yet"
+
+
 def test_what_is_missing_is_said() -> None:
     table, evidence = world(as_claimed)
     large = claims(table[(table["kind"] == "incremental") & (table["size"] == "5k")], evidence, resamples=50)

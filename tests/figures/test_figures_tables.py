@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from palimpsest.errors import StoreError
-from palimpsest.figures.tables import summary
+from palimpsest.errors import PalimpsestError, StoreError
+from palimpsest.figures.tables import by_layer, summary
 from palimpsest.figures.text_table import TextTable
 
 STUDY: dict[str, Any] = {
@@ -109,3 +109,48 @@ def test_latex_shows_names_literally_and_needs_no_package() -> None:
     assert text.isascii()
     assert text.splitlines()[0] == "% A_title"
     assert "% One Two" in text
+
+
+CURVES: dict[str, Any] = {
+    "tasks": ["sst2", "cola"],
+    "experiments": [
+        {"kind": "incremental", "sizes": [500, "5k"], "trials": {"500": 3, "default": 2}},
+        {"kind": "probing", "trials": 2},
+        {"kind": "localized", "block_size": 2, "trials": 2, "sizes": ["5k"]},
+    ],
+}
+
+
+def test_a_curve_is_a_line_of_the_table(tables: Any) -> None:
+    made = tables(CURVES, depth=3)
+    found = by_layer(made.table)
+    assert list(found.columns) == ["Experiment", "Task", "Size", "Metric", "0", "1", "2", "3", "±", "n"]
+    assert [row[:4] for row in found.rows] == [
+        ["incremental", "SST-2", "500", "Accuracy"],
+        ["incremental", "SST-2", "5k", "Accuracy"],
+        ["incremental", "CoLA", "500", "MCC"],
+        ["incremental", "CoLA", "5k", "MCC"],
+        ["probing", "SST-2, probed", "all", "Accuracy"],
+        ["probing", "CoLA, probed", "all", "MCC"],
+        ["localized", "SST-2, reinitialized from", "5k", "Accuracy"],
+        ["localized", "SST-2, preserved from", "5k", "Accuracy"],
+        ["localized", "CoLA, reinitialized from", "5k", "MCC"],
+        ["localized", "CoLA, preserved from", "5k", "MCC"],
+    ]
+    assert [row[-1] for row in found.rows[:2]] == ["3", "2"]
+    rows = summary(made.table).data
+    here = rows[(rows["kind"] == "incremental") & (rows["task"] == "cola") & (rows["size"] == "500")]
+    assert found.rows[2][4:8] == [f"{mean:.3f}" for mean in here["mean"]]
+    assert found.rows[2][8] == f"{((here['high'] - here['low']) / 2).max():.3f}"
+    assert found.rows[-1][4:8] == ["–", *found.rows[-1][5:7], "–"]
+
+
+def test_curves_with_points_missing(tables: Any) -> None:
+    study = {**CURVES, "experiments": CURVES["experiments"][:2]}
+    made = tables(study, depth=3, keep=lambda c: c.at["kind"] == "incremental" and c.at["trial"] <= c.at["preserved"])
+    found = by_layer(made.table, tasks=["sst2"])
+    assert [row[-1] for row in found.rows] == ["1 to 3", "1 to 2"]
+    assert "missing: " in found.note
+    only = {"tasks": ["sst2"], "experiments": [{"kind": "permutation", "permutations": 2}]}
+    with pytest.raises(PalimpsestError, match="incremental, probing, localized"):
+        by_layer(tables(only, depth=3).table)

@@ -2,48 +2,62 @@
 
 from __future__ import annotations
 
-import re
+import importlib.util
 from pathlib import Path
+from types import ModuleType
 
 import pytest
-from typer.testing import CliRunner
 
-from palimpsest.cli import app
-from palimpsest.execution.plan import make_plan
+from palimpsest.execution.plan import Plan, make_plan
 from palimpsest.store import open_store
 from palimpsest.studies import load
 
 ROOT = Path(__file__).parents[2] / "reproductions"
 HERE = ROOT / "gte-small"
+PAPERS = ("tamkin2020", "tamkin2020/errata", "singh2020", "cs224n")
 
 
-@pytest.fixture
-def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def refresh() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("refresh", ROOT / "refresh.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+SHOWN = list(refresh().commands((HERE / "README.md").read_text(encoding="utf-8")))
+
+
+@pytest.fixture(autouse=True)
+def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.usefixtures("offline")
-def test_the_time_that_the_page_gives_is_in_the_archive() -> None:
-    words = ["tables", "tamkin2020/runtime", "--store", str(HERE / "results.parquet"), "--model", "gte-small"]
-    done = CliRunner().invoke(app, words, catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    page = (HERE / "README.md").read_text(encoding="utf-8")
-    rows = [line for line in done.stdout.splitlines() if re.search(r" (s|min|h) ", line)]
-    assert len(rows) > 4
-    assert [row for row in rows if row.rstrip() not in page] == []
+@pytest.mark.parametrize(("words", "printed"), SHOWN, ids=[words.split(" --")[0] for words, _ in SHOWN])
+def test_the_page_shows_what_its_commands_print(words: str, printed: str) -> None:
+    assert len(printed.splitlines()) > 4
+    assert refresh().output(words, HERE) == printed, "run `python reproductions/refresh.py reproductions/gte-small`"
 
 
-@pytest.mark.usefixtures("offline")
+def test_refreshing_changes_outputs_alone(tmp_path: Path) -> None:
+    page = "# A page\n\n```console\n$ palimpsest studies\nold\n```\n\nold\n\n```sh\npalimpsest studies\n```\n"
+    made = refresh().refreshed(page, tmp_path)
+    begin, end = page.split("old\n```\n")
+    assert made.startswith(begin)
+    assert made.endswith(f"```\n{end}")
+    assert "tamkin2020" in made[len(begin) : -len(end)]
+    assert refresh().refreshed(made, tmp_path) == made
+
+
 def test_its_studies_name_the_trials_that_are_there() -> None:
     store = open_store(HERE / "results.parquet")
-    settings = {"encoder": "gte-small"}
-    papers = make_plan(load("tamkin2020", settings), store, facts=store.facts)
-    run = make_plan(
-        [*load(str(HERE / "tamkin2020.yaml"), settings), *load(str(HERE / "large.yaml"), settings)],
-        store,
-        facts=store.facts,
-    )
+
+    def planned(*refs: str) -> Plan:
+        studies = [study for ref in refs for study in load(ref, {"encoder": "gte-small"})]
+        return make_plan(studies, store, facts=store.facts)
+
+    papers, run = planned(*PAPERS), planned(*map(str, sorted(HERE.glob("*.yaml"))))
     finished = {id for id, status in papers.statuses.items() if status == "finished"}
     assert finished == store.ids()
     assert finished <= set(run.trials) <= set(papers.trials)

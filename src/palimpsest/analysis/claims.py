@@ -160,6 +160,9 @@ def _probing(arm: _Arm) -> Iterator[Finding]:
         probing = arm.points(probes[task], ["layer"])
         layers = range(1, arm.depth + 1)
         score, score_draws = _stack(probing.at(task, k) for k in layers)
+        if np.ptp(score) == 0:
+            yield _open(arm, 2, "a", task_name(task), measure, "all layers are probed equally well")
+            continue
         found: dict[str, tuple[float, Floats]] = {}
         few = {size: min(points.fewest(task, size), probing.fewest()) < 2 for size in sizes}
         sure = _sure(rows, sizes)
@@ -178,14 +181,16 @@ def _probing(arm: _Arm) -> Iterator[Finding]:
             part = "a" if size == sure[-1] else "smaller"
             about = f"{task_name(task)}, {size}"
             yield _finding(arm, 2, part, about, measure, found[size][0], low, high, verdict, few[size], reason)
-        if len(sure) > 1:
-            small, large = sure[0], sure[-1]
-            effect, draws = _minus(found[small], found[large])
-            low, high = percentile(draws)
-            yield _finding(
-                arm, 2, "b", f"{task_name(task)}, {small} minus {large}", "difference of these correlations", effect,
-                low, high, _sign(low, high), few[small] or few[large],
-            )  # fmt: skip
+        difference = "difference of these correlations"
+        if len(sure) < 2:
+            yield _open(arm, 2, "b", task_name(task), difference, "needs two sizes")
+            continue
+        small, large = sure[0], sure[-1]
+        effect, draws = _minus(found[small], found[large])
+        low, high = percentile(draws)
+        about = f"{task_name(task)}, {small} minus {large}"
+        sparse = few[small] or few[large]
+        yield _finding(arm, 2, "b", about, difference, effect, low, high, _sign(low, high), sparse)
 
 
 def _tasks(arm: _Arm) -> Iterator[Finding]:

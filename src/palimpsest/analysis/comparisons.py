@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from scipy import stats
 from palimpsest.analysis.statistics import Interval, finished, interval_of
 
 Floats = npt.NDArray[np.float64]
+Correction = Literal["holm", "bh", "none"]
 
 CORRECTIONS = {
     "holm": "Holm's correction (family-wise error)",
@@ -82,9 +84,12 @@ def corrected(p_values: npt.ArrayLike, how: str = "holm") -> Floats:
     return found
 
 
-def pair_with(rows: pd.DataFrame, baseline: pd.DataFrame) -> pd.DataFrame:
-    """The finished rows with ``baseline`` and ``difference``: to the trial of the same task, size and index."""
-    keys = ["task", "size", "trial"]
+def pair_with(rows: pd.DataFrame, baseline: pd.DataFrame, *also: str) -> pd.DataFrame:
+    """The finished rows with ``baseline`` and ``difference``: to the trial of the same task, size and index.
+
+    The coordinates in `also` must be the same too.
+    """
+    keys = ["task", "size", "trial", *also]
     rows, baseline = (t[finished(t) & t["score"].notna()] for t in (rows, baseline))
     known = baseline.drop_duplicates(keys).set_index(keys)["score"].rename("baseline")
     joined = rows.join(known, on=keys)

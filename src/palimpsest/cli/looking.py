@@ -81,14 +81,20 @@ def tables(
     data: DataOpt = None,
     model: ModelOpt = None,
     set_: SetOpt = None,
+    kind: Annotated[
+        str | None,
+        typer.Option("--kind", metavar="KIND", help="Only tables of this kind: by-layer, summary, differences …"),
+    ] = None,
     claims: ClaimsOpt = False,
     published: PublishedOpt = False,
 ) -> None:
     """Print a study's tables, and write them as text, Markdown, CSV and LaTeX with --out."""
     from palimpsest.analysis.verdicts import judge
-    from palimpsest.figures.registry import DEFAULT_TABLES, table_of, tabulate, with_published
+    from palimpsest.figures.registry import DEFAULT_TABLES, TABLES, table_of, tabulate, with_published
     from palimpsest.specs.study import Drawing
 
+    if kind is not None:
+        check_choice("kind", kind, tuple(TABLES))
     place = open_if_there(store)
     made = planned(study, place, data, model, set_)
     if claims:
@@ -101,7 +107,8 @@ def tables(
         return
     for one, frame, material in parts(made, place):
         shown = with_published(one) if published else one
-        for drawing in shown.tables or DEFAULT_TABLES:
+        named = [drawing for drawing in shown.tables if kind in (None, drawing.kind)]
+        for drawing in named or (DEFAULT_TABLES if kind is None else [Drawing(kind=kind)]):
             if place is None and drawing.kind != "datasets":
                 open_at(store)  # says that there is none
             with going_on(made, one):

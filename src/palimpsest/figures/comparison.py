@@ -9,10 +9,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from palimpsest.analysis import selection
+from palimpsest.analysis.comparisons import CORRECTIONS, Correction, corrected, pair_with, paired
 from palimpsest.analysis.names import metric_name, short, size_name, task_name
-from palimpsest.analysis.statistics import IntervalKind, summarise
-from palimpsest.errors import PalimpsestError
+from palimpsest.analysis.statistics import INTERVALS, IntervalKind, summarise
+from palimpsest.errors import NothingFinished, PalimpsestError
 from palimpsest.figures import style
+from palimpsest.figures.text_table import TextTable, number
 
 _LINES = ("-", "--", "-.", ":")
 
@@ -31,11 +33,8 @@ def comparison(
     Options: `experiments`, the labels of incremental experiments (by default all there are); `tasks`; `size` (by
     default the largest that all of them have); `interval`.
     """
-    incremental = table[selection.is_(table, "kind", "incremental")]
-    labels = list(experiments) if experiments is not None else selection.unique(incremental["experiment"])
-    if len(labels) < 2:
-        raise PalimpsestError("a comparison needs two incremental experiments with labels of their own")
-    chosen = {label: selection.experiment(table, "incremental", label=label, tasks=tasks) for label in labels}
+    chosen = _chosen(table, experiments, tasks)
+    labels = list(chosen)
     common = set.intersection(*(set(selection.sizes(rows)) for rows in chosen.values()))
     if size is None and not common:
         raise PalimpsestError(f"the experiments {', '.join(labels)} have no size in common to be compared at")
@@ -64,3 +63,59 @@ def comparison(
     label = selection.unique(rows["size"])[0]
     style.footnote(figure, size_name(label), selection.mean_note(summary, interval), selection.missing_note(rows))
     return figure
+
+
+def differences(
+    table: pd.DataFrame,
+    *,
+    experiments: Sequence[str] | None = None,
+    tasks: Sequence[str] | None = None,
+    interval: IntervalKind = "t",
+    correction: Correction = "holm",
+) -> TextTable:
+    """What each labelled experiment differs by from the first: over all k on average, and where most.
+
+    Trials are paired with those of the same index, whose seeds are the same; where an experiment has the very trial of
+    the first, there is nothing to compare. Options: `experiments`, the labels, of which the first is the baseline;
+    `tasks`; `interval`; `correction`, for there being many tests.
+    """
+    chosen = _chosen(table, experiments, tasks)
+    baseline, *others = chosen
+    found = []
+    for label in others:
+        own = chosen[label][~chosen[label]["id"].isin(list(chosen[baseline]["id"]))]
+        pairs = pair_with(own, chosen[baseline], "preserved")
+        for (task, size), part in pairs.groupby(["task", "size"], sort=False):
+            grid = part.pivot_table("difference", "trial", "preserved").dropna(axis="columns")
+            one, means = paired(grid.mean(axis="columns"), interval), grid.mean()
+            most = int(means.abs().to_numpy().argmax())
+            i = one.interval
+            at, difference = int(str(means.index[most])), float(means.iloc[most])
+            found.append((label, task, size, i.mean, i.low, i.high, i.n, one.p, at, difference))
+    if not found:
+        raise NothingFinished(f"nothing finished yet that could be compared with {baseline}")
+    names = ["experiment", "task", "size", "difference", "low", "high", "n", "p", "most_at", "most"]
+    data = pd.DataFrame(found, columns=names)
+    data["corrected"] = corrected(data["p"], correction)
+    shown = [
+        [
+            short(row["experiment"]), task_name(row["task"]), row["size"], f"{row['difference']:+.3f}",
+            "–" if pd.isna(row["low"]) else f"({row['low']:+.3f}, {row['high']:+.3f})", str(row["n"]),
+            number(row["p"]), number(row["corrected"]), f"{row['most']:+.3f} at k = {row['most_at']}",
+        ]
+        for row in data.to_dict("records")
+    ]  # fmt: skip
+    columns = ["Experiment", "Task", "Size", "Difference", "Interval", "n", "p", "Corrected p", "Most"]
+    rows = pd.concat(chosen.values())
+    how = f"Difference to {baseline}, the mean over k; {INTERVALS[interval]} over trials; {CORRECTIONS[correction]}."
+    note = "\n".join(filter(None, (how, selection.missing_note(rows))))
+    return TextTable(columns, shown, data, note=note, right=frozenset(columns[3:8]))
+
+
+def _chosen(table: pd.DataFrame, labels: Sequence[str] | None, tasks: Sequence[str] | None) -> dict[str, pd.DataFrame]:
+    """The rows of each labelled incremental experiment; by default of all there are."""
+    incremental = table[selection.is_(table, "kind", "incremental")]
+    known = list(labels) if labels is not None else selection.unique(incremental["experiment"])
+    if len(known) < 2:
+        raise PalimpsestError("a comparison needs two incremental experiments with labels of their own")
+    return {label: selection.experiment(table, "incremental", label=label, tasks=tasks) for label in known}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from palimpsest.analysis import selection
-from palimpsest.analysis.comparisons import CORRECTIONS, SHORT_CORRECTIONS, corrected, pair_with, paired
+from palimpsest.analysis.comparisons import CORRECTIONS, SHORT_CORRECTIONS, Correction, corrected, pair_with, paired
 from palimpsest.analysis.names import metric_name, size_name, task_name
 from palimpsest.analysis.statistics import INTERVALS, IntervalKind
 from palimpsest.errors import PalimpsestError, StoreError
@@ -19,7 +19,6 @@ from palimpsest.figures import style
 from palimpsest.figures.matrix import heat_map
 from palimpsest.figures.text_table import TextTable, number
 
-Correction = Literal["holm", "bh", "none"]
 _SUMMARY = ("Count", "Mean", "Std Dev", "Min", "25%", "50%", "75%", "Max")
 
 

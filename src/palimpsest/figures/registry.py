@@ -44,6 +44,8 @@ FIGURES = {
 
 TABLES = {
     "summary": "tables:summary",
+    "by-layer": "tables:by_layer",
+    "differences": "comparison:differences",
     "correlations": "correlations:correlations",
     "datasets": "tables:datasets",
     "runtime": "runtime:runtime",

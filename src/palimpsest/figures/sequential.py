@@ -11,12 +11,11 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Rectangle
 
 from palimpsest.analysis import selection
-from palimpsest.analysis.comparisons import CORRECTIONS, SHORT_CORRECTIONS, corrected, pair_with, paired
+from palimpsest.analysis.comparisons import CORRECTIONS, SHORT_CORRECTIONS, Correction, corrected, pair_with, paired
 from palimpsest.analysis.names import chain_name, metric_name, size_name, task_name
 from palimpsest.analysis.statistics import INTERVALS, IntervalKind, summarise
 from palimpsest.errors import PalimpsestError
 from palimpsest.figures import style
-from palimpsest.figures.heads import Correction
 from palimpsest.figures.matrix import heat_map
 from palimpsest.figures.text_table import TextTable, number
 from palimpsest.specs.expansion import DIRECT

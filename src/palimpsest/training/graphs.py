@@ -98,7 +98,8 @@ class GraphStepper(Stepper):
             return torch.ones_like(self._clip)
         # Norms of norms, as clip_grad_norm_ takes them; each reads its gradient once, and writes nothing as large.
         norms = [torch.linalg.vector_norm(g.flatten(1), dim=1, dtype=torch.float32) for g in found.values()]
-        return (self._clip / (torch.linalg.vector_norm(torch.stack(norms), dim=0) + 1e-6)).clamp(max=1.0)
+        norm: torch.Tensor = torch.linalg.vector_norm(torch.stack(norms), dim=0)
+        return (self._clip / (norm + 1e-6)).clamp(max=1.0)
 
     def _capture(self, shape: Shape) -> torch.cuda.CUDAGraph:
         stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
