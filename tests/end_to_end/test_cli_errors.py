@@ -12,6 +12,9 @@ from command_line import Command, records
 ON_THE_LINE = {
     "unknown study": ("plan demoo", "unknown study 'demoo'. Did you mean 'demo'?"),
     "no study file": ("plan nosuch.yaml", "there is no study file nosuch.yaml"),
+    "a study file misspelt": ("plan stduy.yaml", "there is no study file stduy.yaml. Did you mean study.yaml?"),
+    "a shard that is none": ("run study.yaml --store new --shard 3/2", "--shard '3/2' is not of the form i/n"),
+    "unknown kind of table": ("tables study.yaml --kind sumary", "unknown kind 'sumary'. Did you mean 'summary'?"),
     "a directory for a study": ("plan .", ". is a directory; a study is a YAML file"),
     "unknown setting": ("plan study.yaml --set trils=3", "unknown setting 'trils'. Did you mean 'trials'?"),
     "a setting without a value": ("plan study.yaml --set trials", "--set takes key=value"),

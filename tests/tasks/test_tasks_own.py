@@ -79,6 +79,7 @@ def test_labels_given_as_numbers_in_yaml(tmp_path: Path) -> None:
         (b"text,label\ncaf\xe9,pos\n", 2, "not UTF-8"),
         ("text,label\na,pos\nb,\n", 3, "empty"),
         ("text,label\na,pos\nb,pos\n", 3, "the same label 'pos'"),
+        ("text,label\na,pos\n ,neg\n", 3, "there is no text in 'text'"),
     ],
 )
 def test_a_bad_training_file(tmp_path: Path, content: str | bytes, line: int, says: str) -> None:
@@ -201,3 +202,12 @@ def test_loaded_once_until_the_file_changes(tmp_path: Path) -> None:
     assert registry.load(mine) is registry.load(mine)
     changed = spec(tmp_path, train=CSV + "more,pos\n")
     assert len(registry.load(changed).train) == 3
+
+
+def test_one_of_two_texts_may_be_empty(tmp_path: Path) -> None:
+    content = "a,b,label\nwho,,pos\n,you,neg\n"
+    pairs = spec(tmp_path, content, content, text=["a", "b"])
+    assert registry.load(pairs).train.second == ["", "you"]
+    bad = spec(tmp_path, content, "a,b,label\nwho,you,pos\n,,neg\n", text=["a", "b"])
+    with pytest.raises(DataError, match=r":3: there is no text in 'a' and 'b'"):
+        registry.load(bad)

@@ -225,8 +225,8 @@ def _run_missing(
         from palimpsest.execution.worker import pick_device
 
         pick_device(device)
-    store = open_store(place, create=True)
     part = Shard.parse(shard) if shard else None
+    store = open_store(place, create=True)
     missing = made.missing(retry_failed, part, first)[:limit]
     console = new_console()
     if not missing:

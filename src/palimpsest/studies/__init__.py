@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,9 @@ def load(ref: str, settings: dict[str, Any] | None = None) -> tuple[Study, ...]:
     if path.is_file():
         return (read(path, settings),)
     if path.suffix in (".yaml", ".yml"):
-        raise SpecError(f"there is no study file {ref}")
+        beside = sorted(str(path.parent / other.name) for other in path.parent.glob("*.y*ml"))
+        near = difflib.get_close_matches(str(path), beside, n=1)
+        raise SpecError(f"there is no study file {ref}" + (f". Did you mean {near[0]}?" if near else ""))
     if ref and path.is_dir():
         raise SpecError(f"{ref} is a directory; a study is a YAML file")
     raise UnknownName("study", ref, [*shipped, *{name.split("/")[0] for name in shipped if "/" in name}],

@@ -41,6 +41,10 @@ def read(spec: TaskFile) -> Task:
 
 def _split(spec: TaskFile, table: tables.Table, targets: tables.Targets) -> Split:
     texts = [table.columns[column] for column in spec.text_columns]
+    for line, *cells in zip(table.lines, *texts, strict=True):
+        if not any(cell.strip() for cell in cells):
+            where = " and ".join(map(repr, spec.text_columns))
+            raise DataError(f"{table.path}:{line}: there is no text in {where}; take the example out, or fill it in.")
     return Split(texts[0], texts[1] if len(texts) == 2 else None, targets)
 
 

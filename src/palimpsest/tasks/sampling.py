@@ -21,7 +21,10 @@ def count(n_rows: int, size: int | float | None, task: str) -> int:
     if size < 1:
         raise DataError(f"{task}: cannot train on {size} examples.")
     if size > n_rows:
-        raise DataError(f"{task}: {size} training examples are asked for, but there are only {n_rows}.")
+        raise DataError(
+            f"{task}: {size} training examples are asked for, but there are only {n_rows}. Name another of the sizes, "
+            "or `all`; with `unavailable: skip` an experiment leaves out what is not there."
+        )
     return size
 
 
