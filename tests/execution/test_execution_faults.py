@@ -136,3 +136,14 @@ def test_what_trials_took_adds_up(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter([0.0, 2.0, 5.0])
     clock = worker.Clock()
     assert [clock.alone(), clock.alone()] == [2.0, 3.0]
+
+
+def test_a_record_says_what_its_packs_time_went_into(planned: Planned, tmp_path: Path) -> None:
+    store = open_store(tmp_path / "store", create=True)
+    plan = planned(store)
+    run_plan(plan, store, str(tmp_path / "store"), lambda _: None, "cpu", processes=1)
+    for record in store.records(plan.trials):
+        parts, pack = record.provenance["pack_seconds"], record.provenance["pack"]
+        assert set(parts) <= {"setting up", "stepping", "evaluating"}
+        assert min(parts.values()) >= 0
+        assert 0 < parts["stepping"] <= record.provenance["seconds"] * pack + 0.1

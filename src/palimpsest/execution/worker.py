@@ -105,6 +105,7 @@ def execute(
     prepared = [_prepare(trial, job, encoder, data, store) for trial in left]
     pending = {p.trial.identity: p for p in prepared}
     clock, last = Clock(), [time.monotonic(), 0.0]
+    took: dict[str, float] = {}
     emit(Event("begin", trials=tuple(left)))
     look = _Look(pending, emit)
 
@@ -113,6 +114,8 @@ def execute(
 
     def put_down(p: Prepared, outcome: Outcome, seconds: float) -> None:
         how = provenance(device, engine, encoder, len(prepared), seconds / sharing, sharing)
+        if took:
+            how["pack_seconds"] = {what: round(spent, 2) for what, spent in took.items() if spent > 0}
         store.put(Record(p.trial, outcome, how))
         pending.pop(p.trial.identity, None)
         if p.trial.identity not in job.again:
@@ -139,7 +142,7 @@ def execute(
             for p in prepared:
                 put_down(p, reference.train(p, data, device, lambda n: step(n, 1), look.at([p])), clock.alone())
         else:
-            _stacked(prepared, pending, data, device, step, finish, look, emit, job.ahead, job.places)
+            _stacked(prepared, pending, data, device, step, finish, look, emit, took, job.ahead, job.places)
     finally:
         emit(Event("steps", steps=int(last[1])))
 
@@ -220,6 +223,7 @@ def _stacked(
     finish: Callable[[Prepared, Outcome], None],
     look: _Look,
     emit: Emit,
+    took: dict[str, float],
     ahead: int,
     places: int = 0,
 ) -> None:
@@ -233,7 +237,7 @@ def _stacked(
         places = size
     for begin in range(0, len(prepared), size):
         part = prepared[begin : begin + size]
-        train = partial(stacked.train, part, data, device, step, finish, ahead, look.at(part), places)
+        train = partial(stacked.train, part, data, device, step, finish, ahead, look.at(part), places, took)
         if _with_enough_memory(train, device) is not None:
             continue
         if len(part) == 1:
@@ -244,7 +248,7 @@ def _stacked(
         half = max(1, len(rest) // 2)
         for piece in (rest[:half], rest[half:]):
             if piece:
-                _stacked(piece, pending, data, device, step, finish, look, emit, ahead)
+                _stacked(piece, pending, data, device, step, finish, look, emit, took, ahead)
 
 
 def _with_enough_memory(attempt: Callable[[], T], device: str) -> T | None:

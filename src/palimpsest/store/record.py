@@ -23,7 +23,8 @@ class Record:
     """One finished or failed trial.
 
     `provenance` says how it came about, never where: ``versions``, ``device``, ``precision``, ``engine``, ``seconds``
-    (wall time) and ``started`` are the usual keys; host names and environment variables have no place in it.
+    (the trial's share of wall time), ``pack_seconds`` (what the time of all trials of its pack had gone into when it
+    ended) and ``ended`` are the usual keys; host names and environment variables have no place in it.
     """
 
     trial: Trial

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -120,14 +121,21 @@ class GraphStepper(Stepper):
         self._losses.index_copy_(1, self._step, losses.float()[:, None])
         self._step += 1
 
-    def advance(self, step: int) -> None:
+    def prepare(self, step: int) -> float:
         shape = self.shapes.at[step]
-        if shape not in self._graphs:
-            self._graphs[shape] = self._capture(shape)
-            if shape in self.shapes.compiled:
-                self.stack.network.parts.made.add((self.stack.pack.places, shape))
+        if shape in self._graphs:
+            return 0.0
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
         self.stack.network.train()
-        self._graphs[shape].replay()
+        self._graphs[shape] = self._capture(shape)
+        if shape in self.shapes.compiled:
+            self.stack.network.parts.made.add((self.stack.pack.places, shape))
+        return time.perf_counter() - begin
+
+    def advance(self, step: int) -> None:
+        self.prepare(step)
+        self._graphs[self.shapes.at[step]].replay()
 
     def losses(self) -> npt.NDArray[np.float64]:
         return self._losses.double().cpu().numpy()

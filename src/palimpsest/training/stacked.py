@@ -8,6 +8,7 @@ or waited for in between.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -43,13 +44,15 @@ def train(
     ahead: int = 0,
     on_losses: OnLosses | None = None,
     places: int = 0,
+    took: dict[str, float] | None = None,
 ) -> list[Outcome]:
     """Finetune a pack of trials. `on_step(step, running)` after each step; `on_finish` as each trial ends.
 
     `ahead` is how many trial-steps of the same shape will follow in later packs: it decides whether compiling pays. On
-    a GPU a pack that is the rest of larger ones may run their programs: in as many `places`, some of them idle.
+    a GPU a pack that is the rest of larger ones may run their programs: in as many `places`, some of them idle. `took`
+    is kept up to date on what the time went into, in seconds.
     """
-    device = torch.device(device)
+    device, clock = torch.device(device), _Clock({} if took is None else took)
     if device.type == "cuda":
         stack = roomy_stack(trials, data, device, ahead, places)
         stepper: Stepper = GraphStepper(stack, ahead=ahead)
@@ -58,17 +61,45 @@ def train(
         stepper = HostStepper(stack)
     pack = stack.pack
     ledger = _Ledger(stack, on_finish)
+    clock.end("setting up")
+
+    def predict() -> torch.Tensor:
+        clock.end("stepping")
+        logits = stack.predict(stepper.working())
+        clock.end("evaluating")
+        return logits
+
     for step in range(pack.steps):
+        clock.move("stepping", "making programs", stepper.prepare(step))
         stepper.advance(step)
         if on_step:
             on_step(step + 1, ledger.running(step))
         if on_losses:
             on_losses(step + 1, stepper.losses)
         if step + 1 in pack.boundaries:
-            ledger.note(step + 1, stepper.losses(), lambda: stack.predict(stepper.working()))
+            ledger.note(step + 1, stepper.losses(), predict)
             if ledger.complete:
                 break
     return ledger.outcomes()
+
+
+class _Clock:
+    """What time goes into. Steps are queued on a GPU: they take until the losses are there."""
+
+    def __init__(self, took: dict[str, float]) -> None:
+        self._took, self._since = took, time.perf_counter()
+        took.clear()
+
+    def end(self, what: str) -> None:
+        """The time since the last end went into this."""
+        since, self._since = self._since, time.perf_counter()
+        self.move("", what, self._since - since)
+
+    def move(self, source: str, what: str, seconds: float) -> None:
+        """So much of what goes into `source` goes into something else."""
+        self._took[what] = self._took.get(what, 0.0) + seconds
+        if source:
+            self._took[source] = self._took.get(source, 0.0) - seconds
 
 
 class _Ledger:

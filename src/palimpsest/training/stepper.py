@@ -14,6 +14,10 @@ from palimpsest.training.stack import Stack, gradients
 class Stepper:
     """How one step is computed on a kind of device."""
 
+    def prepare(self, step: int) -> float:  # noqa: ARG002 - of use to those that make programs
+        """Make the program that a step needs, if it is not there yet; returns the seconds that this took."""
+        return 0.0
+
     def advance(self, step: int) -> None:
         raise NotImplementedError
 
