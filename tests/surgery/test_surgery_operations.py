@@ -17,7 +17,7 @@ from palimpsest.errors import SurgeryError
 from palimpsest.specs.intervention import PermuteLayers, Reinitialize, ReinitializeHeads
 from palimpsest.specs.protocol import Initialiser
 from palimpsest.surgery.initialisers import draw
-from palimpsest.surgery.operations import operate, permute, reinitialize_heads, reinitialize_layers
+from palimpsest.surgery.operations import Drawn, operate, permute, reinitialize_heads, reinitialize_layers
 
 PAPER = Initialiser()
 ORDERS = st.permutations(range(1, DEPTH + 1))
@@ -46,14 +46,15 @@ def test_named_layers_change_and_nothing_else(family: str) -> None:
         assert (after[name].shape, after[name].dtype) == (state[name].shape, state[name].dtype)
 
 
-@given(
-    st.lists(
-        st.builds(lambda s: Reinitialize(layers=tuple(s)), st.sets(st.integers(1, DEPTH), min_size=1))
-        | st.builds(lambda s: ReinitializeHeads(heads=tuple(s)), HEAD_SETS)
-        | st.builds(lambda o: PermuteLayers(order=tuple(o)), ORDERS),
-        max_size=4,
-    )
+CHANGES = st.lists(
+    st.builds(lambda s: Reinitialize(layers=tuple(s)), st.sets(st.integers(1, DEPTH), min_size=1))
+    | st.builds(lambda s: ReinitializeHeads(heads=tuple(s)), HEAD_SETS)
+    | st.builds(lambda o: PermuteLayers(order=tuple(o)), ORDERS),
+    max_size=4,
 )
+
+
+@given(CHANGES)
 def test_the_given_state_is_never_written_to(interventions: list[Any]) -> None:
     state, anatomy = subject()
     before = {name: w.clone() for name, w in state.items()}
@@ -145,6 +146,17 @@ def test_the_same_seed_gives_the_same_numbers_whatever_else_is_redone() -> None:
     all_of_them = reinitialize_layers(state, anatomy, [1, 2, 3], PAPER, seed=5)
     for name in changed(state, one):
         assert torch.equal(one[name], all_of_them[name])
+
+
+@given(st.lists(st.tuples(CHANGES, st.integers(0, 1), st.sampled_from([0.02, 0.5])), min_size=2, max_size=4))
+def test_what_was_drawn_once_serves_all(trials: list[tuple[list[Any], int, float]]) -> None:
+    """Numbers are the same whether they are drawn anew or kept: for other trials, seeds and laws too."""
+    state, anatomy = subject()
+    kept: Drawn = {}
+    for interventions, seed, std in trials:
+        law = Initialiser(std=std)
+        own = operate(state, interventions, anatomy, law, seed)
+        assert not changed(own, operate(state, interventions, anatomy, law, seed, kept))
 
 
 def test_low_precision_weights_keep_their_type() -> None:

@@ -13,8 +13,9 @@ from families import FAMILIES, encoder_of
 
 from palimpsest.encoders.loading import Encoder
 from palimpsest.specs.intervention import PermuteLayers, Reinitialize, ReinitializeHeads
-from palimpsest.specs.protocol import Protocol
+from palimpsest.specs.protocol import Initialiser, Protocol
 from palimpsest.specs.trial import Seeds, Trial
+from palimpsest.surgery.initialisers import draw
 from palimpsest.tasks.base import Answers, Split, Task
 from palimpsest.training import reference, stacked
 from palimpsest.training.data import Data, prepare_data
@@ -292,3 +293,27 @@ def test_every_source_of_variance_has_a_seed_of_its_own(make_data: Callable[...,
     ]
     outcomes = stacked.train([Prepared(t, data.task, encoder) for t in trials], data)
     assert len({o.curve for o in outcomes}) == len(trials)
+
+
+def test_a_layer_is_drawn_once_for_all_trials_of_a_seed(
+    tiny_encoder: Encoder, tiny_data: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trials that preserve more or fewer layers re-initialise the others alike."""
+    drawn: list[tuple[int | str, ...]] = []
+
+    def counted(shape: tuple[int, ...], law: Initialiser, *stream: int | str, **options: Any) -> torch.Tensor:
+        drawn.append(stream)
+        return draw(shape, law, *stream, **options)
+
+    monkeypatch.setattr("palimpsest.surgery.operations.draw", counted)
+    depth = tiny_encoder.anatomy.depth
+    kept = [() if k == depth else (Reinitialize(layers=tuple(range(k + 1, depth + 1))),) for k in range(depth + 1)]
+    trials = [prepare(tiny_encoder, tiny_data, seed, size=8, interventions=i) for i in kept for seed in (0, 1)]
+    stack = Stack(assemble(trials, tiny_data), torch.device("cpu"))
+    stack.load()
+    assert len(drawn) == len(set(drawn)) > depth
+    for t, prepared in enumerate(trials):
+        state = prepared.initial_state()
+        for name, weight in stack.weights.items():
+            if name != stack.word:
+                assert torch.equal(weight[t], state[name])

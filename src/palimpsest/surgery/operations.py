@@ -20,18 +20,29 @@ from palimpsest.specs.intervention import (
 from palimpsest.specs.protocol import Initialiser
 from palimpsest.surgery.initialisers import draw
 
+Drawn = dict[tuple[str, int, float, float | None], torch.Tensor]
+"""New values by the name of their weight, the seed and the law that they were drawn from."""
+
 
 def operate(
-    state: State, interventions: Iterable[Intervention], anatomy: Anatomy, law: Initialiser, seed: int
+    state: State,
+    interventions: Iterable[Intervention],
+    anatomy: Anatomy,
+    law: Initialiser,
+    seed: int,
+    drawn: Drawn | None = None,
 ) -> dict[str, torch.Tensor]:
-    """Carry out interventions one after the other; each counts the layers that those before it have left."""
+    """Carry out interventions one after the other; each counts the layers that those before it have left.
+
+    What is drawn goes into `drawn`, if that is given, and is taken from there if it is in there.
+    """
     result = dict(state)
     for intervention in interventions:
         match intervention:
             case Reinitialize():
-                result = reinitialize_layers(result, anatomy, intervention.layers, law, seed)
+                result = reinitialize_layers(result, anatomy, intervention.layers, law, seed, drawn)
             case ReinitializeHeads():
-                result = reinitialize_heads(result, anatomy, intervention.heads, law, seed)
+                result = reinitialize_heads(result, anatomy, intervention.heads, law, seed, drawn)
             case PermuteLayers():
                 result = permute(result, anatomy, intervention.order)
             case DeleteLayers():
@@ -41,7 +52,7 @@ def operate(
 
 
 def reinitialize_layers(
-    state: State, anatomy: Anatomy, layers: Iterable[int], law: Initialiser, seed: int
+    state: State, anatomy: Anatomy, layers: Iterable[int], law: Initialiser, seed: int, drawn: Drawn | None = None
 ) -> dict[str, torch.Tensor]:
     """Replace all parameters of these layers, layer norms and biases as the law says."""
     layers = set(layers)
@@ -49,11 +60,13 @@ def reinitialize_layers(
     result = dict(state)
     for name, weight in state.items():
         if anatomy.layer_of(name) in layers:
-            result[name] = _fresh(name, weight, anatomy, law, seed)
+            result[name] = _fresh(name, weight, anatomy, law, seed, drawn)
     return result
 
 
-def _fresh(name: str, weight: torch.Tensor, anatomy: Anatomy, law: Initialiser, seed: int) -> torch.Tensor:
+def _fresh(
+    name: str, weight: torch.Tensor, anatomy: Anatomy, law: Initialiser, seed: int, drawn: Drawn | None
+) -> torch.Tensor:
     bias = name.endswith(".bias")
     if anatomy.layer_norm_of(name):
         if law.layer_norm == "keep":
@@ -63,11 +76,22 @@ def _fresh(name: str, weight: torch.Tensor, anatomy: Anatomy, law: Initialiser, 
         return weight
     if bias and law.biases == "zero":
         return torch.zeros_like(weight)
-    return draw(tuple(weight.shape), law, "reinit", seed, name, device=weight.device).to(weight.dtype)
+    key = (name, seed, law.std, law.cut)
+    values = drawn.get(key) if drawn is not None else None
+    if values is None:
+        values = draw(tuple(weight.shape), law, "reinit", seed, name, device=weight.device).to(weight.dtype)
+    if drawn is not None:
+        drawn[key] = values
+    return values
 
 
 def reinitialize_heads(
-    state: State, anatomy: Anatomy, heads: Iterable[tuple[int, int]], law: Initialiser, seed: int
+    state: State,
+    anatomy: Anatomy,
+    heads: Iterable[tuple[int, int]],
+    law: Initialiser,
+    seed: int,
+    drawn: Drawn | None = None,
 ) -> dict[str, torch.Tensor]:
     """Replace what belongs to these heads: rows of query, key and value, and columns of the output projection.
 
@@ -82,8 +106,10 @@ def reinitialize_heads(
         rows: tuple[Role, ...] = ("query", "key", "value")
         for role in rows:
             for kind in ("weight", "bias"):
-                _replace(result, state, anatomy.weight(layer, role, kind), (part,), anatomy, law, seed)
-        _replace(result, state, anatomy.weight(layer, "attention_output"), (slice(None), part), anatomy, law, seed)
+                _replace(result, state, anatomy.weight(layer, role, kind), (part,), anatomy, law, seed, drawn)
+        _replace(
+            result, state, anatomy.weight(layer, "attention_output"), (slice(None), part), anatomy, law, seed, drawn
+        )
     return result
 
 
@@ -95,10 +121,11 @@ def _replace(
     anatomy: Anatomy,
     law: Initialiser,
     seed: int,
+    drawn: Drawn | None,
 ) -> None:
     if result[name] is state[name]:
         result[name] = state[name].clone()
-    result[name][part] = _fresh(name, state[name], anatomy, law, seed)[part]
+    result[name][part] = _fresh(name, state[name], anatomy, law, seed, drawn)[part]
 
 
 def permute(state: State, anatomy: Anatomy, order: Sequence[int]) -> dict[str, torch.Tensor]:

@@ -21,7 +21,7 @@ from palimpsest.specs.intervention import DeleteLayers, PermuteLayers, Reinitial
 from palimpsest.specs.protocol import Initialiser, Protocol
 from palimpsest.specs.trial import Trial
 from palimpsest.surgery.initialisers import draw
-from palimpsest.surgery.operations import operate
+from palimpsest.surgery.operations import Drawn, operate
 from palimpsest.tasks.base import Task
 from palimpsest.tasks.sampling import subsample
 from palimpsest.training.batches import Rows, batch_rows, steps_per_epoch
@@ -118,15 +118,14 @@ class Prepared:
     def dropout_keys(self, steps: int) -> npt.NDArray[np.int32]:
         return streams.step_keys(steps, "dropout", self.trial.seeds.dropout)
 
-    def initial_state(self, pretrained: State | None = None) -> dict[str, torch.Tensor]:
+    def initial_state(self, pretrained: State | None = None, drawn: Drawn | None = None) -> dict[str, torch.Tensor]:
         """The weights before the first step, under the names of :class:`Network`.
 
-        `pretrained` may be the encoder's weights on another device: surgery then happens there.
+        `pretrained` may be the encoder's weights on another device: surgery then happens there. `drawn` is kept by
+        those who ask several trials, which may have weights in common.
         """
-        source = self.source(pretrained)
-        body = operate(
-            source, self.trial.interventions, self.encoder.anatomy, self.protocol.initialiser, self.trial.seeds.reinit
-        )
+        source, law, seed = self.source(pretrained), self.protocol.initialiser, self.trial.seeds.reinit
+        body = operate(source, self.trial.interventions, self.encoder.anatomy, law, seed, drawn)
         state = {f"encoder.{name}": w for name, w in body.items() if "pooler" not in name}
         return state | self.head_state(source)
 

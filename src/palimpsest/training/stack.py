@@ -18,6 +18,7 @@ from torch.func import functional_call, vmap
 
 from palimpsest.encoders.loading import Encoder
 from palimpsest.specs.protocol import Protocol
+from palimpsest.surgery.operations import Drawn
 from palimpsest.training.batches import Padded, Rows
 from palimpsest.training.data import Data
 from palimpsest.training.evaluation import chunks
@@ -116,9 +117,15 @@ class Stack:
         return vocabulary(data.train, rows, data.validation, size, data.pad_id, self.device)
 
     def load(self) -> None:
-        """Write every trial's initial weights into its row."""
-        for t, prepared in enumerate(self.pack.trials):
-            state = prepared.initial_state(self._pretrained)
+        """Write every trial's initial weights into its row.
+
+        Trials with the same seed re-initialise a layer alike, whatever else they do: it is drawn once for all of them.
+        """
+        drawn: Drawn = {}
+        seeds = [prepared.trial.seeds.reinit for prepared in self.pack.trials]
+        for t in sorted(range(len(seeds)), key=seeds.__getitem__):
+            drawn = {key: values for key, values in drawn.items() if key[1] == seeds[t]}
+            state = self.pack.trials[t].initial_state(self._pretrained, drawn)
             for name, weight in self.weights.items():
                 weight[t] = state[name][self.vocabulary.trained] if name == self.word else state[name]
 
