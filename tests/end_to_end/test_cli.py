@@ -75,6 +75,24 @@ def test_export(folder: Path, finished: Path, palimpsest: Command) -> None:
     assert sorted(a["score"]) == pytest.approx(sorted(b["score"]))
 
 
+def test_one_table_that_cannot_be_made_does_not_hold_up_the_others(
+    folder: Path, finished: Path, palimpsest: Command
+) -> None:
+    path = folder / "study.yaml"
+    spans = "  - {kind: summary, options: {metric: best_f1}}\n"
+    path.write_text(path.read_text().replace("tables:\n", f"tables:\n{spans}"))
+    both = palimpsest("tables", "study.yaml", "--store", finished)
+    assert both.code == 0
+    assert "k = 0" in both.out
+    assert "no finished trial has the metric best_f1" in both.err
+    curves = palimpsest("tables", "study.yaml", "--store", finished, "--kind", "by-layer")
+    assert (curves.code, curves.err) == (0, "")
+    assert "Columns: layers preserved" in curves.out
+    path.write_text(path.read_text().replace("  - kind: summary\n", ""))
+    none = palimpsest("tables", "study.yaml", "--store", finished)
+    assert (none.code, none.out) == (2, "")
+
+
 def test_two_studies_share_a_trial(folder: Path, finished: Path, palimpsest: Command) -> None:
     text = (folder / "study.yaml").read_text()
     (folder / "other.yaml").write_text(text.replace("My reviews", "Another").replace("[0, 3]", "[3, 2]"))

@@ -269,5 +269,7 @@ def test_squad_from_its_files_to_a_record(engine: str, tmp_path: Path, tiny_chec
         predictions = unpack(store.get(last.loc[label, "id"]).outcome.predictions)
         assert sum(map(bool, predictions)) == answered
     assert last.loc["shy", "em"] == last.loc["shy", "f1"] == 0.5  # every second question has no answer
+    assert (last.loc["shy", "has_answer_f1"], last.loc["shy", "no_answer_f1"]) == (0.0, 1.0)
+    assert last["f1"].to_list() == pytest.approx((last["has_answer_f1"] / 2 + last["no_answer_f1"] / 2).to_list())
     assert last["best_f1"].nunique() == last["best_f1_threshold"].round(3).nunique() == 1
     assert (last["best_f1"] >= last["f1"]).all()

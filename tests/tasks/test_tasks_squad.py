@@ -105,6 +105,14 @@ def test_scores_are_means_over_questions() -> None:
     assert squad.em_f1(["river", "something"], answers) == (0.5, 0.5)
 
 
+def test_questions_with_and_without_an_answer() -> None:
+    answers = [Answers(("river mouth",), (0,)), Answers((), ()), Answers(("king",), (0,)), Answers(("the",), (0,))]
+    found = squad.by_kind(["river bank", "", "king", "city"], answers)
+    assert found == {"has_answer_em": 0.5, "has_answer_f1": 0.75, "no_answer_f1": 0.5}  # "the" is no answer
+    assert squad.by_kind(["king"], answers[2:3]) == {"has_answer_em": 1.0, "has_answer_f1": 1.0}
+    assert squad.by_kind(["king"], answers[1:2]) == {"no_answer_f1": 0.0}
+
+
 # Four questions from the surest to the least sure, the second and fourth without an answer. With the threshold below
 # all doubts both of these are right: 2 of 4. Answering the first is a gain of 1, the second costs 1, the third brings
 # half an F1 (one word of two and of two) and no exact match, the fourth costs 1.

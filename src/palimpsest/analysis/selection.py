@@ -110,6 +110,8 @@ def in_metric(rows: pd.DataFrame, metric: str | None) -> pd.DataFrame:
         raise UnknownName("metric", metric, METRICS)
     values = rows[metric] if metric in rows else pd.Series(float("nan"), index=rows.index)
     having = rows["task"][values.notna()]
+    if not len(having) and not rows[finished(rows)].empty:
+        raise NothingFinished(f"no finished trial has the metric {metric}: when they ran, it was not recorded")
     changed = rows.assign(score=values, metric=rows["metric"].where(values.isna(), metric))
     return changed[changed["task"].isin(list(having))] if len(having) else changed
 

@@ -21,9 +21,9 @@ from palimpsest.cli.options import (
     check_choice,
 )
 from palimpsest.cli.studied import (
+    GoingOn,
     folder_of,
     frame_of,
-    going_on,
     open_at,
     open_if_there,
     parts,
@@ -59,17 +59,18 @@ def figures(
 
     place = open_if_there(store)
     made = planned(study, place, data, model, set_)
-    for one, frame, material in parts(made, place):
-        shown = with_published(one) if published else one
-        drawings = (Drawing(kind="schematic"),) if schematic else shown.figures
-        if not drawings and len(made.studies) == 1:
-            raise SpecError(f"the study {one.name} names no figures; see its `figures:` key, or use --schematic")
-        for drawing in drawings:
-            if place is None and drawing.kind != "schematic":
-                open_at(store)  # says that there is none
-            with going_on(made, one):
-                for path in draw(shown, frame, drawing, folder_of(out, one, made), **material):
-                    typer.echo(path)
+    with GoingOn(made) as going:
+        for one, frame, material in parts(made, place):
+            shown = with_published(one) if published else one
+            drawings = (Drawing(kind="schematic"),) if schematic else shown.figures
+            if not drawings and len(made.studies) == 1:
+                raise SpecError(f"the study {one.name} names no figures; see its `figures:` key, or use --schematic")
+            for drawing in drawings:
+                if place is None and drawing.kind != "schematic":
+                    open_at(store)  # says that there is none
+                with going.past(one):
+                    for path in draw(shown, frame, drawing, folder_of(out, one, made), **material):
+                        typer.echo(path)
 
 
 def tables(
@@ -105,17 +106,18 @@ def tables(
         for path in tabulate(made.studies[0], frame, drawing, out, claims=findings) if out else ():
             typer.echo(path)
         return
-    for one, frame, material in parts(made, place):
-        shown = with_published(one) if published else one
-        named = [drawing for drawing in shown.tables if kind in (None, drawing.kind)]
-        for drawing in named or (DEFAULT_TABLES if kind is None else [Drawing(kind=kind)]):
-            if place is None and drawing.kind != "datasets":
-                open_at(store)  # says that there is none
-            with going_on(made, one):
-                typer.echo(table_of(frame, drawing, **material).text())
-                if out:
-                    for path in tabulate(shown, frame, drawing, folder_of(out, one, made), **material):
-                        typer.echo(path)
+    with GoingOn(made) as going:
+        for one, frame, material in parts(made, place):
+            shown = with_published(one) if published else one
+            named = [drawing for drawing in shown.tables if kind in (None, drawing.kind)]
+            for drawing in named or (DEFAULT_TABLES if kind is None else [Drawing(kind=kind)]):
+                if place is None and drawing.kind != "datasets":
+                    open_at(store)  # says that there is none
+                with going.past(one):
+                    typer.echo(table_of(frame, drawing, **material).text())
+                    if out:
+                        for path in tabulate(shown, frame, drawing, folder_of(out, one, made), **material):
+                            typer.echo(path)
 
 
 def export(

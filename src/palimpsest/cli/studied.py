@@ -87,15 +87,32 @@ def parts(made: Plan, store: Store | None) -> Any:
         warn_of_problems(store)
 
 
-@contextmanager
-def going_on(made: Plan, study: Study) -> Iterator[None]:
-    """Of several studies, those that nothing is there of yet are named and passed over."""
-    try:
-        yield
-    except NothingFinished as error:
-        if len(made.studies) == 1:
-            raise
-        new_console(stderr=True).print(f"[yellow]{escape(study.name)}[/] {escape(str(error))}", soft_wrap=True)
+class GoingOn:
+    """Drawings that nothing is there of yet are named and passed over; an error if all of a study's are."""
+
+    def __init__(self, made: Plan) -> None:
+        self._several = len(made.studies) > 1
+        self._drawn = False
+        self._missed: list[tuple[Study, NothingFinished]] = []
+
+    @contextmanager
+    def past(self, study: Study) -> Iterator[None]:
+        try:
+            yield
+            self._drawn = True
+        except NothingFinished as error:
+            self._missed.append((study, error))
+
+    def __enter__(self) -> GoingOn:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            return
+        if self._missed and not (self._drawn or self._several):
+            raise self._missed[0][1]
+        for study, error in self._missed:
+            new_console(stderr=True).print(f"[yellow]{escape(study.name)}[/] {escape(str(error))}", soft_wrap=True)
 
 
 def folder_of(out: Path, study: Study, made: Plan) -> Path:

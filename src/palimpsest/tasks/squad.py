@@ -26,6 +26,7 @@ __all__ = [
     "Decoded",
     "Windows",
     "best_thresholds",
+    "by_kind",
     "decode",
     "em_f1",
     "exact_match",
@@ -121,6 +122,21 @@ def em_f1(predictions: Sequence[str], answers: Sequence[Answers]) -> tuple[float
     """Mean exact match and F1, each against the answer that fits best; "" is right where there is no answer."""
     em, f1 = _scores(predictions, answers).mean(0)
     return float(em), float(f1)
+
+
+def by_kind(predictions: Sequence[str], answers: Sequence[Answers]) -> dict[str, float]:
+    """The scores on questions that have an answer, and on those that have none, if there are such.
+
+    The official script's HasAns_exact, HasAns_f1 and NoAns_f1 (which is NoAns_exact too).
+    """
+    scores = _scores(predictions, answers)
+    answerable = np.array([bool(_real(acceptable)) for acceptable in answers])
+    found: dict[str, float] = {}
+    if answerable.any():
+        found["has_answer_em"], found["has_answer_f1"] = scores[answerable].mean(0).tolist()
+    if not answerable.all():
+        found["no_answer_f1"] = float(scores[~answerable, 1].mean())
+    return found
 
 
 def best_thresholds(decoded: Decoded, answers: Sequence[Answers]) -> dict[str, float]:

@@ -14,7 +14,7 @@ from palimpsest.specs.protocol import Protocol
 from palimpsest.tasks.base import Task
 from palimpsest.tasks.metrics import score
 from palimpsest.tasks.spans import decode
-from palimpsest.tasks.squad import best_thresholds
+from palimpsest.tasks.squad import best_thresholds, by_kind
 from palimpsest.tasks.tokenize import Encoded
 from palimpsest.training.batches import Padded, Rows
 from palimpsest.training.network import losses
@@ -48,7 +48,7 @@ def evaluate(task: Task, encoded: Encoded, logits: torch.Tensor, protocol: Proto
     loss = float(losses(logits, targets, task.kind).mean())
     values = logits.numpy()
     predictions: npt.NDArray[np.generic] | list[str]
-    best: dict[str, float] = {}
+    more: dict[str, float] = {}
     if task.kind == "classification":
         predictions = values.argmax(1)
     elif task.kind == "regression":
@@ -59,8 +59,8 @@ def evaluate(task: Task, encoded: Encoded, logits: torch.Tensor, protocol: Proto
             raise TypeError("spans are decoded from windows over paragraphs, and judged by Answers")
         decoded = decode(values[..., 0], values[..., 1], encoded.windows, task.validation.second)
         predictions = decoded.answers(protocol.no_answer_threshold)
-        best = best_thresholds(decoded, answers)
-    return Evaluation(loss, score(task, predictions) | best, pack(predictions))
+        more = best_thresholds(decoded, answers) | by_kind(predictions, answers)
+    return Evaluation(loss, score(task, predictions) | more, pack(predictions))
 
 
 def epochs_of(train_losses: npt.NDArray[np.float64], evaluations: list[Evaluation], epochs: int) -> tuple[Epoch, ...]:
