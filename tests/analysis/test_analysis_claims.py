@@ -185,6 +185,15 @@ def test_experiments_are_never_mixed() -> None:
     assert both == claims(table, evidence, resamples=100)
 
 
+def test_an_experiment_that_has_not_run_does_not_stand_in_for_one_that_has() -> None:
+    table, evidence = world(as_claimed)
+    planned = pd.concat([table, table])
+    planned["study"], planned["status"], planned["score"] = "larger", "missing", float("nan")
+    planned["id"] = [f"planned {n}" for n in range(len(planned))]
+    both = claims(pd.concat([planned, table]), evidence, resamples=100)
+    assert both == claims(table, evidence, resamples=100)
+
+
 def test_the_rank_correlation_is_scipys() -> None:
     table, evidence = world(as_claimed)
     [found] = [f for f in claims(table, evidence, resamples=50) if f.claim == 2 and f.about == "SST-2, 5k"]

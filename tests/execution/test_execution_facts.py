@@ -79,6 +79,13 @@ def test_answers_and_tables_without_the_data() -> None:
     assert all(np.isnan(finding.effect) for finding in judge(plan.cells, None, plan.resources))
 
 
+def test_data_of_tasks_without_results_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another task of the study was never run, and its data are not here: that holds nothing up."""
+    plan = make_plan([study("gte-small", "wnli")], None, facts=FACTS)
+    monkeypatch.setattr("palimpsest.analysis.verdicts.answers", lambda *_: pytest.fail("asked for data"))
+    assert [finding.verdict for finding in judge(plan.cells, None, plan.resources)] == []
+
+
 def test_the_facts_about_a_task() -> None:
     task = load("mini-inference")
     facts = facts_of("mini-inference", None)

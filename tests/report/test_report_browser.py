@@ -306,6 +306,22 @@ def test_light_and_dark_on_a_phone(browser: Any, report: str, scheme: str) -> No
     context.close()
 
 
+def test_of_several_studies_the_fullest_that_is_drawn_comes_first(tmp_path: Path, tab: Any) -> None:
+    made = make(tmp_path)
+    few = make_plan(
+        {**SMALL, "name": "few", "title": "Few", "experiments": [{"kind": "incremental", "preserved": ["L"]}]}
+    )
+    undrawn = make_plan({**SMALL, "name": "undrawn", "title": "Undrawn"})
+    plans = [few, undrawn, made.plan]
+    content = payload([page for plan in plans for page in study_pages(plan, gather(plan, made.store))], "s", "c")
+    assert [study["drawn"] for study in content["studies"]] == [bool(p.studies[0].figures) for p in plans]
+    for study, drawn in zip(content["studies"], (True, False, True), strict=True):
+        study["drawn"] = drawn
+    page = tab.open(write_report(content, tmp_path / "three.html").as_uri())
+    assert page.inner_text("h1") == content["studies"][2]["title"]
+    assert page.input_value("#study-choice select") == "2"
+
+
 def test_a_payload_holds_several_studies(tmp_path: Path, tab: Any) -> None:
     made = make(tmp_path)
     other = make_plan({**SMALL, "name": "other", "title": "The other"})

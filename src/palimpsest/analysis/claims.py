@@ -253,13 +253,13 @@ def _order(arm: _Arm) -> Iterator[Finding]:
 
 
 def _largest(rows: pd.DataFrame) -> pd.DataFrame:
-    """The finished rows of the experiment with the most trials, so that experiments are never mixed."""
+    """The finished rows of the experiment with the most of them, so that experiments are never mixed."""
+    rows = rows[finished(rows) & rows["score"].notna()]
     if rows.empty:
         return rows
     sizes = rows.groupby(["study", "experiment"], sort=False)["id"].nunique()
     study, experiment = max(zip(sizes.index, sizes, strict=True), key=lambda item: item[1])[0]
-    rows = rows[is_(rows, "study", study) & is_(rows, "experiment", experiment)]
-    return rows[finished(rows) & rows["score"].notna()]
+    return rows[is_(rows, "study", study) & is_(rows, "experiment", experiment)]
 
 
 def _sure(rows: pd.DataFrame, sizes: list[str]) -> list[str]:

@@ -86,6 +86,7 @@ class StudyPage:
             "experiments": selection.unique(frame["experiment"]),
             "metrics": [{"name": name, "label": label} for name, label in shown],
             "depth": depth,
+            "drawn": bool(self.study.figures),
             "points": [where(p.at, blocks) | self._results(i) for i, p in enumerate(self.points.points)],
             "failures": failures(self.points, self.gathered),
             "newest": newest(self.points, self.gathered),

@@ -7,7 +7,10 @@ palimpsest.page = (() => {
   const payload = JSON.parse(document.getElementById("payload").textContent);
   const $ = (id) => document.getElementById(id);
   const SVG = "http://www.w3.org/2000/svg";
-  let study = payload.studies.find((s) => s.points.some((p) => p.st.includes("d"))) || payload.studies[0];
+  // Of several studies, the one that there is most to see of.
+  const finished = (s) => s.points.reduce((n, p) => n + [...p.st].filter((status) => status === "d").length, 0);
+  const most = (studies) => studies.reduce((a, b) => (finished(b) > finished(a) ? b : a), studies[0]);
+  let study = most(payload.studies.filter((s) => s.drawn && finished(s))) || most(payload.studies);
   let choice = null;
   let running = new Set();
   let plotly = false;
