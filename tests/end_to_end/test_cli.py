@@ -108,6 +108,17 @@ def test_limit_runs_so_many(folder: Path, palimpsest: Command) -> None:
         assert len(records(folder / "results")) == done
 
 
+def test_a_time_limit_leaves_the_rest_for_later(palimpsest: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("palimpsest.execution.time_limit.TimeLimit.allows", lambda *_: False)
+        run = palimpsest("run", "study.yaml", "--store", "results", "--processes", 1, "--time-limit", 5)
+    assert run.code == 0
+    assert "The time is up: 4 of 4 trials were not begun; the same command goes on from there." in run.out
+    run = palimpsest("run", "study.yaml", "--store", "results", "--processes", 1, "--time-limit", 5)
+    assert "4 trials finished" in run.out
+    assert "time is up" not in run.out
+
+
 def test_settings_change_the_study(palimpsest: Command) -> None:
     plan = palimpsest(
         "plan", "study.yaml", "--set", "sizes=8,50%", "--set", "trials=3", "--set", "protocol.epochs=2",

@@ -15,6 +15,7 @@ from palimpsest.errors import SpecError, TrainingError
 from palimpsest.execution.packing import Job
 from palimpsest.execution.plan import Plan, make_plan
 from palimpsest.execution.run import run_plan
+from palimpsest.execution.time_limit import TimeLimit
 from palimpsest.execution.waves import waves
 from palimpsest.execution.worker import execute, gather
 from palimpsest.specs.trial import Trial
@@ -102,6 +103,27 @@ def test_weights_stay_while_a_child_is_missing_and_a_run_goes_on(folder: Path, t
     assert {t.identity for t in ended}.isdisjoint(held)  # what was kept is not trained again
     assert weights(store) == []
     assert store.get(chain.identity).outcome.status == "finished"
+
+
+def test_no_time_for_a_parent_is_no_time_for_its_child(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wave that was cut short ends the run: the next one would start from weights that are not there."""
+    store = open_store(tmp_path / "store", create=True)
+    plan, asked = plan_in(folder, store), list[Job]()
+
+    def allows(limit: TimeLimit, job: Job) -> bool:
+        asked.append(job)
+        limit.skipped += len(asked) > 1
+        return len(asked) == 1
+
+    monkeypatch.setattr(TimeLimit, "allows", allows)
+    begun = run(plan, store, seconds=60.0)
+    assert {trial.identity for trial in begun} == {trial.identity for trial in asked[0].trials}
+    assert all(trial.after is None for job in asked for trial in job.trials)
+    monkeypatch.undo()
+    run(plan_in(folder, store), store)
+    assert store.finished_ids() == set(plan.trials)
 
 
 def test_a_parent_whose_weights_are_gone_is_run_again_for_its_child(folder: Path, tmp_path: Path) -> None:

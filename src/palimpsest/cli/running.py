@@ -97,6 +97,12 @@ def run(
     worker_cores: Annotated[
         int, typer.Option("--worker-cores", min=1, help="CPU cores of each Ray worker that has no GPU.")
     ] = 1,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(
+            "--time-limit", min=0.1, metavar="MINUTES", help="Begin no pack that would not end within so many minutes."
+        ),
+    ] = None,
     pack_timeout: Annotated[
         float | None,
         typer.Option(
@@ -118,7 +124,7 @@ def run(
     made = planned(study, place, data, model, set_, to_run=True)
     _run_missing(
         made, store, device, engine, retry_failed, limit, shard, first, track or (), processes=processes,
-        executor=executor, address=address, worker_cores=worker_cores, pack_timeout=pack_timeout,
+        executor=executor, address=address, worker_cores=worker_cores, pack_timeout=pack_timeout, time_limit=time_limit,
     )  # fmt: skip
     again = (
         "".join(f" --set {s}" for s in set_ or [])
@@ -207,6 +213,7 @@ def _run_missing(
     shard: str | None = None,
     first: int | None = None,
     track: Sequence[str] = (),
+    time_limit: float | None = None,
     **where: Any,
 ) -> None:
     from contextlib import ExitStack
@@ -246,7 +253,8 @@ def _run_missing(
         try:
             run_plan(
                 made, store, place, show, device, engine,  # type: ignore[arg-type]
-                limit=limit, retry_failed=retry_failed, shard=part, first=first, **where,
+                limit=limit, retry_failed=retry_failed, shard=part, first=first,
+                seconds=None if time_limit is None else 60 * time_limit, **where,
             )  # fmt: skip
         except KeyboardInterrupt:
             display.stop()
@@ -256,6 +264,12 @@ def _run_missing(
                 soft_wrap=True,
             )
             raise typer.Exit(130) from None
+    left = len(missing) - display.finished - display.failed
+    if time_limit is not None and left:
+        console.print(
+            f"The time is up: {left:,} of {len(missing):,} trials were not begun; the same command goes on from there.",
+            soft_wrap=True,
+        )
     if display.failed:
         console.print(f"[yellow]{display.failed} trials failed[/]; `palimpsest status` says why.")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from palimpsest.execution.packing import Job
 from palimpsest.execution.plan import Resources
+from palimpsest.execution.time_limit import TimeLimit
 from palimpsest.execution.worker import Emit, Engine
 from palimpsest.store import Store
 
@@ -25,6 +26,7 @@ class Work:
     device: str  # as asked for: auto, cpu or cuda
     engine: Engine
     pack_timeout: float | None = None  # seconds after which a pack counts as hanging, and its worker as lost
+    limit: TimeLimit | None = None  # of the run: jobs that it does not allow are not begun
 
 
 class Executor(ABC):

@@ -22,6 +22,7 @@ from palimpsest.errors import PalimpsestError, TrainingError
 from palimpsest.execution.executor import DEVICE_PACK, HOST_PACK, Executor, Work
 from palimpsest.execution.packing import Job, next_job
 from palimpsest.execution.plan import Resources
+from palimpsest.execution.time_limit import TimeLimit
 from palimpsest.execution.worker import Emit, Engine, Event, execute, gather, pick_device
 from palimpsest.store import open_store
 
@@ -50,7 +51,12 @@ class LocalExecutor(Executor):
             _run_processes(jobs, work, self.device, emit, processes)
             return
         for job in jobs:
+            if work.limit is not None and not work.limit.allows(job):
+                continue
+            begin = time.monotonic()
             execute(job, *gather(job, work.resources), work.store, self.device, work.engine, emit)
+            if work.limit is not None:
+                work.limit.ended(job, time.monotonic() - begin)
 
 
 def _run_processes(jobs: Sequence[Job], work: Work, device: str, emit: Emit, processes: int) -> None:
@@ -61,6 +67,7 @@ def _run_processes(jobs: Sequence[Job], work: Work, device: str, emit: Emit, pro
     workers: dict[Any, _Worker] = {}
     try:
         while waiting or workers:
+            _prune(waiting, work.limit)
             while waiting and len(workers) < processes:
                 worker = _Worker(context, work, device, threads, processes)
                 workers[worker.pipe] = worker
@@ -79,11 +86,14 @@ def _run_processes(jobs: Sequence[Job], work: Work, device: str, emit: Emit, pro
                     emit(message)
                 elif isinstance(message, BaseException):
                     raise message
-                elif waiting:
-                    worker.give(*_next(waiting, worker, workers.values(), device))
                 else:
-                    worker.stop()
-                    del workers[pipe]
+                    if work.limit is not None:
+                        work.limit.ended(*worker.did())
+                    if _prune(waiting, work.limit):
+                        worker.give(*_next(waiting, worker, workers.values(), device))
+                    else:
+                        worker.stop()
+                        del workers[pipe]
             for worker in [w for w in workers.values() if w.overdue()]:
                 del workers[worker.pipe]
                 worker.kill()
@@ -100,6 +110,15 @@ def _next(waiting: deque[tuple[Job, int]], worker: _Worker, workers: Iterable[_W
     job, attempt = waiting[chosen]
     del waiting[chosen]
     return job, attempt
+
+
+def _prune(waiting: deque[tuple[Job, int]], limit: TimeLimit | None) -> bool:
+    """Take out what there is no time for any more; whether anything is left."""
+    if limit is not None:
+        allowed = [(job, attempt) for job, attempt in waiting if limit.allows(job)]
+        waiting.clear()
+        waiting.extend(allowed)
+    return bool(waiting)
 
 
 def _lost(worker: _Worker, how: str, waiting: deque[tuple[Job, int]], emit: Emit) -> None:
@@ -134,15 +153,21 @@ class _Worker:
         self.process.start()
         theirs.close()
         self._time = work.pack_timeout
-        self._deadline = 0.0
+        self._deadline = self._begin = 0.0
         self.job: Job | None = None
         self.attempt = 1
         self.ended: set[str] = set()
 
     def give(self, job: Job, attempt: int) -> None:
         self.job, self.attempt, self.ended = job, attempt, set()
-        self._deadline = time.monotonic() + (self._time or 0.0)
+        self._begin = time.monotonic()
+        self._deadline = self._begin + (self._time or 0.0)
         self._send(job)
+
+    def did(self) -> tuple[Job, float]:
+        """The job that has just ended, and the seconds that it took."""
+        assert self.job is not None
+        return self.job, time.monotonic() - self._begin
 
     def _send(self, job: Job | None) -> None:
         with suppress(BrokenPipeError, ConnectionResetError):  # it has just died: reading from the pipe will tell

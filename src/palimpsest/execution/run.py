@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from palimpsest.errors import SpecError, UnknownName
+from palimpsest.execution.estimate import paces
 from palimpsest.execution.heartbeat import Heartbeat
 from palimpsest.execution.packing import pack, reordered
 from palimpsest.execution.plan import Plan, Shard
+from palimpsest.execution.time_limit import TimeLimit
 from palimpsest.execution.waves import release, waves
 from palimpsest.store import Store
 
@@ -34,10 +36,12 @@ def run_plan(
     worker_cores: int = 1,
     pack_timeout: float | None = None,
     first: int | None = None,
+    seconds: float | None = None,
 ) -> None:
     """Run the missing trials (of a shard; the `first` so many of every point; no more than `limit` in all).
 
-    Returns when all have ended; errors leave the rest undone. `address` and `worker_cores` are for Ray.
+    Returns when all have ended, or when there is no time for more of them within so many `seconds`; errors leave the
+    rest undone. `address` and `worker_cores` are for Ray.
     """
     from palimpsest.execution.executor import Work
 
@@ -45,7 +49,13 @@ def run_plan(
     trials = plan.missing(retry_failed, shard, first)[:limit]
     if not trials:
         return
-    work = Work(plan.resources, store, place, device, engine, pack_timeout)
+    time_limit = None
+    if seconds is not None:
+        if executor != "local":
+            raise SpecError("a --time-limit is of use with --executor local only")
+        known = paces(plan, store, device).items()
+        time_limit = TimeLimit(seconds, {task: pace * (processes or 1) for task, pace in known})
+    work = Work(plan.resources, store, place, device, engine, pack_timeout, time_limit)
     with Heartbeat(store, plan, trials) as beat:
         crowded = beat.crowded()
         for wave in waves(plan, trials, store):
@@ -54,6 +64,8 @@ def run_plan(
             if crowded:  # in the order of the others, one would always be at what they are at
                 jobs = reordered(jobs)
             chosen.run([replace(job, keep=wave.keep, again=wave.again) for job in jobs], beat.watch(emit))
+            if time_limit is not None and time_limit.skipped:  # the next wave may start from what was left out
+                return
 
 
 def _executor(name: str, work: Work, processes: int | None, address: str | None, worker_cores: int) -> Executor:
