@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shlex
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 import typer.main
 import yaml
+from scripts import script
 
 from palimpsest.cli import app
 from palimpsest.figures.registry import check
@@ -33,12 +33,7 @@ every_page = pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative
 
 
 def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs/generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script(ROOT / "docs/generate.py")
 
 
 def keys(page: str) -> set[tuple[str, str]]:

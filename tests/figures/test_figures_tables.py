@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from palimpsest.errors import PalimpsestError, StoreError
-from palimpsest.figures.tables import by_layer, summary
+from palimpsest.figures.by_layer import by_layer
+from palimpsest.figures.tables import summary
 from palimpsest.figures.text_table import TextTable
 
 STUDY: dict[str, Any] = {

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from scripts import script
 
 from palimpsest.execution.plan import Plan, make_plan
 from palimpsest.store import open_store
@@ -18,12 +18,7 @@ PAPERS = ("tamkin2020", "tamkin2020/errata", "singh2020", "cs224n")
 
 
 def refresh() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("refresh", ROOT / "refresh.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script(ROOT / "refresh.py")
 
 
 SHOWN = list(refresh().commands((HERE / "README.md").read_text(encoding="utf-8")))

@@ -44,7 +44,7 @@ FIGURES = {
 
 TABLES = {
     "summary": "tables:summary",
-    "by-layer": "tables:by_layer",
+    "by-layer": "by_layer:by_layer",
     "differences": "comparison:differences",
     "correlations": "correlations:correlations",
     "datasets": "tables:datasets",
