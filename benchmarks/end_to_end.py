@@ -1,12 +1,13 @@
 """The same real trials by the engine and by the reference loop: wall time, and mean curves in one plot.
 
     python benchmarks/end_to_end.py --model gte-small --data DIR --out OUT [--processes 13]
-    python benchmarks/end_to_end.py --model gte-small --data DIR --out OUT --stores DIR --look
+    python benchmarks/end_to_end.py --model gte-small --look results.parquet reference.parquet --out OUT
 
 13 × 8 trials of 500 SST-2 examples: the stacked engine (bf16 on a GPU), timed with all its set-up, against the plain
 fp32 loop. The reference trials run in several processes at once to save time; its own time is that of one trial run
 alone, times the number of trials, and is said to be extrapolated. Those that are in its store already are not run
-again: `palimpsest run --engine reference` can have put them there, on a CPU. With --look nothing is run or timed.
+again: `palimpsest run --engine reference` can have put them there, on a CPU. With --look
+nothing is run or timed: two stores or archives are compared.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def part(number: int, of: int, model: str, data: str, store: str, device: str, e
     return time.perf_counter() - begin
 
 
-def prepare(model: str, data: str, store: str, trials: int) -> tuple[Any, str]:
+def prepare(model: str, data: str | None, store: str, trials: int) -> tuple[Any, str]:
     from palimpsest.execution.plan import make_plan
     from palimpsest.specs.study import Study
     from palimpsest.store import open_store
@@ -48,31 +49,34 @@ def prepare(model: str, data: str, store: str, trials: int) -> tuple[Any, str]:
     study = Study.parse(STUDY | {"encoder": model}, "benchmark")
     experiment = study.experiments[0].model_copy(update={"trials": {"default": trials}})
     study = study.model_copy(update={"experiments": (experiment,)})
-    return make_plan([study], open_store(store, create=True), Path(data)), store
+    place = open_store(store, create=data is not None)
+    return make_plan([study], place, Path(data) if data else None, getattr(place, "facts", None)), store
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", required=True)
-    parser.add_argument("--data", required=True)
+    parser.add_argument("--data", help="not needed to look at archives")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--trials", type=int, default=8)
     parser.add_argument("--reference-trials", type=int, default=8, help="of each k, if fewer than the engine's")
     parser.add_argument("--processes", type=int, default=13, help="for the reference loop")
     parser.add_argument("--stores", type=Path, default=Path("/tmp/palimpsest-end-to-end"))
-    parser.add_argument("--look", action="store_true", help="only compare what is in the stores")
+    parser.add_argument("--look", nargs=2, metavar=("ENGINE", "REFERENCE"), help="only compare these two stores")
     args = parser.parse_args()
     from palimpsest.analysis.statistics import mean_interval
     from palimpsest.analysis.table import table
     from palimpsest.store import open_store
 
-    stores = {name: str(args.stores / name) for name in ("engine", "reference")}
+    places = args.look or (str(args.stores / "engine"), str(args.stores / "reference"))
+    stores = dict(zip(("engine", "reference"), places, strict=True))
     wanted = {"engine": args.trials, "reference": args.reference_trials}
     plans = {name: prepare(args.model, args.data, where, wanted[name])[0] for name, where in stores.items()}
-    report = {} if args.look else run(args, plans, stores)
+    report = {"engine": places[0], "reference": places[1]} if args.look else run(args, plans, stores)
     frames = {name: table(plans[name].cells, open_store(where)) for name, where in stores.items()}
     rows = []
+    print(" k  engine                   n  reference                n  difference, paired")
     for k in sorted(frames["engine"]["preserved"].unique()):
         means = {n: mean_interval(f.loc[f["preserved"] == k, "score"]) for n, f in frames.items()}
         both = frames["engine"].merge(frames["reference"], on="id")
@@ -83,8 +87,12 @@ def main() -> None:
                      "reference low": r.low, "reference high": r.high, "engine n": e.n, "reference n": r.n,
                      "paired difference": difference.mean, "paired low": difference.low, "paired high": difference.high,
                      "intervals overlap": bool(e.low <= r.high and r.low <= e.high)})  # fmt: skip
-        print({key: round(v, 4) if isinstance(v, float) else v for key, v in rows[-1].items()}, flush=True)
-    report["curves"] = rows
+        shown = (f"{i.mean:.3f} ({i.low:.3f} to {i.high:.3f})  {i.n:2}" for i in (e, r))
+        print(f"{k:2}  {'  '.join(shown)}  {difference.mean:+.4f} ({difference.low:+.4f} to {difference.high:+.4f})")
+    both = frames["engine"].merge(frames["reference"], on="id").dropna(subset=["score_x", "score_y"])
+    apart = both["score_x"] - both["score_y"]
+    print(f"{len(apart)} pairs of trials: mean difference {apart.mean():+.4f}, standard deviation {apart.std():.4f}")
+    report |= {"pairs": len(apart), "mean difference": apart.mean(), "its deviation": apart.std(), "curves": rows}
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "end-to-end.json").write_text(json.dumps(report, indent=2) + "\n")
     plot(rows, args.out / "end-to-end.png")
@@ -129,8 +137,12 @@ def one_alone(args: argparse.Namespace) -> float:
 
 
 def plot(rows: list[dict[str, Any]], path: Path) -> None:
+    import matplotlib as mpl
     from matplotlib.figure import Figure
 
+    from palimpsest.figures.style import STYLE
+
+    mpl.rcParams.update(STYLE)
     figure = Figure(figsize=(5, 3.4), layout="constrained")
     axes = figure.subplots()
     for name, shift, marker in (("engine", -0.1, "o"), ("reference", 0.1, "s")):

@@ -56,3 +56,11 @@ def test_its_studies_name_the_trials_that_are_there() -> None:
     finished = {id for id, status in papers.statuses.items() if status == "finished"}
     assert finished == store.ids()
     assert finished <= set(run.trials) <= set(papers.trials)
+
+
+def test_the_reference_ran_trials_that_the_engine_ran() -> None:
+    engine, reference = (open_store(HERE / name) for name in ("results.parquet", "reference.parquet"))
+    assert reference.ids() <= engine.ids()
+    for record in reference.records():
+        assert (record.provenance["engine"], record.provenance["precision"]) == ("reference", "fp32")
+        assert abs(record.outcome.metrics["accuracy"] - engine.get(record.id).outcome.metrics["accuracy"]) < 0.02
