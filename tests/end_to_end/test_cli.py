@@ -13,6 +13,9 @@ import pandas as pd
 import pytest
 from command_line import Command, records
 
+from palimpsest.store import open_store
+from palimpsest.store.running import write_note
+
 HEAVY = ("torch", "transformers", "pandas", "matplotlib", "scipy", "sklearn", "seaborn")
 
 
@@ -91,6 +94,15 @@ def test_one_table_that_cannot_be_made_does_not_hold_up_the_others(
     path.write_text(path.read_text().replace("  - kind: summary\n", ""))
     none = palimpsest("tables", "study.yaml", "--store", finished)
     assert (none.code, none.out) == (2, "")
+
+
+def test_status_says_that_a_run_is_at_work(finished: Path, palimpsest: Command) -> None:
+    note = {"finished": 3, "total": 9, "trials_per_minute": 2.5, "seconds_left": 23}
+    write_note(open_store(finished), "running", "1-2", note)
+    assert (
+        "running: 3 of 9 trials, 2.5 per minute, about 23 s left"
+        in palimpsest("status", "study.yaml", "--store", finished).out
+    )
 
 
 def test_two_studies_share_a_trial(folder: Path, finished: Path, palimpsest: Command) -> None:

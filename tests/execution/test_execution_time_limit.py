@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from palimpsest.errors import TrainingError
 from palimpsest.execution import local
 from palimpsest.execution.packing import Job
 from palimpsest.execution.plan import Plan
@@ -43,6 +44,8 @@ def test_what_is_known_of_a_job_decides() -> None:
     assert limit.allows(job("other", 140))  # at the usual pace, 0.55
     assert not limit.allows(job("other", 180))
     assert limit.skipped == 4
+    assert limit.begun
+    assert limit.shortest == pytest.approx(90.0)
     now.time = 30.0
     assert not limit.allows(job("slow", 80))
     limit.ended(job("slow", 80), 20.0)  # it was quicker than before
@@ -86,3 +89,15 @@ def test_the_same_command_goes_on(planned: Planned, tmp_path: Path, monkeypatch:
     again = planned(store)
     run_plan(again, store, str(tmp_path / "store"), lambda _: None, "cpu", processes=processes, seconds=600.0)
     assert store.finished_ids() == set(plan.trials)
+
+
+def test_a_limit_that_nothing_fits_into_is_an_error(planned: Planned, tmp_path: Path) -> None:
+    """Otherwise the same command would be given again and again."""
+    where = tmp_path / "store"
+    store, notes = open_store(where, create=True), list[str]()
+    run_plan(planned(store), store, str(where), lambda e: notes.append(e.text), "cpu", processes=1, limit=2, seconds=60)
+    assert "nothing is known yet of how long packs take: the first are begun in any case" in notes
+    assert len(store.finished_ids()) == 2
+    with pytest.raises(TrainingError, match=r"no pack would end in time: the shortest takes about \d+\.\d minutes"):
+        run_plan(planned(store), store, str(where), lambda _: None, "cpu", processes=1, seconds=1e-4)
+    assert len(store.finished_ids()) == 2

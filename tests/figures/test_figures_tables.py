@@ -127,10 +127,10 @@ def test_a_curve_is_a_line_of_the_table(tables: Any) -> None:
     found = by_layer(made.table)
     assert list(found.columns) == ["Experiment", "Task", "Size", "Metric", "0", "1", "2", "3", "±", "n"]
     assert [row[:4] for row in found.rows] == [
-        ["incremental", "SST-2", "500", "Accuracy"],
-        ["incremental", "SST-2", "5k", "Accuracy"],
-        ["incremental", "CoLA", "500", "MCC"],
-        ["incremental", "CoLA", "5k", "MCC"],
+        ["incremental", "SST-2, k kept", "500", "Accuracy"],
+        ["incremental", "SST-2, k kept", "5k", "Accuracy"],
+        ["incremental", "CoLA, k kept", "500", "MCC"],
+        ["incremental", "CoLA, k kept", "5k", "MCC"],
         ["probing", "SST-2, probed", "all", "Accuracy"],
         ["probing", "CoLA, probed", "all", "MCC"],
         ["localized", "SST-2, reinitialized from", "5k", "Accuracy"],
@@ -152,6 +152,8 @@ def test_curves_with_points_missing(tables: Any) -> None:
     found = by_layer(made.table, tasks=["sst2"])
     assert [row[-1] for row in found.rows] == ["1 to 3", "1 to 2"]
     assert "missing: " in found.note
-    only = {"tasks": ["sst2"], "experiments": [{"kind": "permutation", "permutations": 2}]}
-    with pytest.raises(PalimpsestError, match="incremental, probing, localized"):
+    only: dict[str, Any] = {"tasks": ["sst2"], "experiments": [{"kind": "permutation", "permutations": 2}]}
+    with pytest.raises(PalimpsestError, match="incremental, probing, localized; the study has: permutation"):
         by_layer(tables(only, depth=3).table)
+    mixed = {"tasks": ["sst2"], "experiments": [*only["experiments"], {"kind": "incremental", "preserved": ["L"]}]}
+    assert "Not in this table: permutation." in by_layer(tables(mixed, depth=3).table).note

@@ -99,6 +99,7 @@ def test_a_damaged_record_counts_as_missing(made: Made) -> None:
         {"protocol": "pocket"},
         {"protocol": {"extends": "paper", "learning_rate": 1e-4}},
         {"experiments": [{"kind": "incremental", "sizes": [0.1, "all"], "trials": {"10%": 2, "default": 1}}]},
+        {"tasks": [{"name": "mine", "train": "data/a.csv", "validation": "data/b.csv", "text": "a", "label": "b"}]},
         {"experiments": [{"kind": "custom", "variants": {"a: b": [{"kind": "permute", "order": [2, 1]}], "#": []}}]},
     ],
 )  # fmt: skip
@@ -107,6 +108,7 @@ def test_the_yaml_says_the_same_as_the_study(change: dict[str, object]) -> None:
     again = Study.parse(yaml.safe_load(study_yaml(study)), "yaml")
     assert again.canonical == study.canonical
     assert again.identity == study.identity
+    assert "data/" not in study_yaml(study)  # where files are is nobody's business
 
 
 def test_the_command_survives_a_shell() -> None:

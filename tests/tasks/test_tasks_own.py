@@ -70,6 +70,7 @@ def test_labels_given_as_numbers_in_yaml(tmp_path: Path) -> None:
     ("content", "line", "says"),
     [
         ("text,labels\na,b\n", 1, "no column 'label'; did you mean 'labels'?"),
+        ("text;label\na;pos\n", 1, "columns are separated by semicolons here; use commas"),
         ("text,label\na,pos\nb\n", 3, "1 columns where there should be 2"),
         ('text,label\n"a\nb",pos\nc,neg,x\n', 4, "3 columns where there should be 2"),
         ('text,label\na,pos\n"b,neg\n', 3, "quotation mark"),

@@ -32,7 +32,7 @@ def experiment(
     rows = table[is_(table, "kind", kind)]
     if rows.empty:
         kinds = ", ".join(unique(table["kind"])) or "nothing"
-        raise PalimpsestError(f"this drawing needs an experiment of kind {kind!r}, but the study has: {kinds}")
+        raise PalimpsestError(f"this figure or table needs an experiment of kind {kind!r}, but the study has: {kinds}")
     known = unique(rows["experiment"])
     if label is not None and label not in known:
         raise UnknownName(f"experiment of kind {kind}", label, known)

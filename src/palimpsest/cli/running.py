@@ -142,7 +142,9 @@ def status(
     set_: SetOpt = None,
     watch: Annotated[bool, typer.Option("--watch", help="Keep the table up to date until everything is done.")] = False,
 ) -> None:
-    """Say how far a study is, what failed and why, and what is damaged."""
+    """Say how far a study is, what is running, what failed and why, and what is damaged."""
+    from palimpsest.store.running import drivers, pace
+
     place = open_at(store)
     made = planned(study, place, data, model, set_)
     if watch:
@@ -166,6 +168,8 @@ def status(
         study, ["experiment", "task", "size", "finished", "failed", "missing", "scores"], rows, numbers=(3, 4, 5)
     )
     console = new_console()
+    for note in drivers(place):
+        console.print(pace(note), highlight=False)
     failed = frame[frame["status"] == "failed"].drop_duplicates("id")
     for _, row in failed.iterrows():
         console.print(f"[red]failed[/] {row['id'][:12]} {row['task']}: {escape(str(row['reason']))}")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from palimpsest.errors import SpecError, UnknownName
+from palimpsest.errors import SpecError, TrainingError, UnknownName
 from palimpsest.execution.estimate import paces
 from palimpsest.execution.heartbeat import Heartbeat
 from palimpsest.execution.packing import pack, reordered
@@ -44,6 +44,7 @@ def run_plan(
     rest undone. `address` and `worker_cores` are for Ray.
     """
     from palimpsest.execution.executor import Work
+    from palimpsest.execution.worker import Event
 
     release(plan, store)
     trials = plan.missing(retry_failed, shard, first)[:limit]
@@ -55,6 +56,8 @@ def run_plan(
             raise SpecError("a --time-limit is of use with --executor local only")
         known = paces(plan, store, device).items()
         time_limit = TimeLimit(seconds, {task: pace * (processes or 1) for task, pace in known})
+        if not known:
+            emit(Event("note", text="nothing is known yet of how long packs take: the first are begun in any case"))
     work = Work(plan.resources, store, place, device, engine, pack_timeout, time_limit)
     with Heartbeat(store, plan, trials) as beat:
         crowded = beat.crowded()
@@ -65,6 +68,11 @@ def run_plan(
                 jobs = reordered(jobs)
             chosen.run([replace(job, keep=wave.keep, again=wave.again) for job in jobs], beat.watch(emit))
             if time_limit is not None and time_limit.skipped:  # the next wave may start from what was left out
+                if time_limit.shortest is not None and not time_limit.begun:
+                    raise TrainingError(
+                        f"no pack would end in time: the shortest takes about {time_limit.shortest / 60:.1f} minutes. "
+                        "Give a longer --time-limit, or make packs smaller with --limit"
+                    )
                 return
 
 

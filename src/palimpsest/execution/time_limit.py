@@ -22,7 +22,9 @@ class TimeLimit:
         self._now, self._end = now, now() + seconds
         self._tasks = dict(paces or {})
         self._kinds: dict[tuple[Any, ...], float] = {}
+        self.begun = False
         self.skipped = 0  # trials that were not begun
+        self.shortest: float | None = None  # seconds that the shortest job would take that was not begun, if known
 
     def allows(self, job: Job) -> bool:
         """Whether a job is likely to end in time; one that nothing is known of may try."""
@@ -31,6 +33,9 @@ class TimeLimit:
         fits = left > 0 and (expected is None or expected * _CAUTION <= left)
         if not fits:
             self.skipped += len(job.trials)
+            if expected is not None:
+                self.shortest = min(expected, self.shortest or expected)
+        self.begun |= fits
         return fits
 
     def ended(self, job: Job, seconds: float) -> None:

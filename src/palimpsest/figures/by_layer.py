@@ -29,9 +29,11 @@ def by_layer(
     Options as of `summary`. The last columns: half the width of the widest interval, and how many trials there are.
     """
     rows = table if tasks is None else table[table["task"].isin(list(tasks))]
+    others = [kind for kind in selection.unique(rows["kind"]) if kind not in _AXES]
     rows = rows[rows["kind"].isin(list(_AXES))]
     if rows.empty:
-        raise PalimpsestError(f"the table by-layer needs an experiment of one of the kinds {', '.join(_AXES)}")
+        has = f"; the study has: {', '.join(others)}" if others else ""
+        raise PalimpsestError(f"the table by-layer needs an experiment of one of the kinds {', '.join(_AXES)}{has}")
     rows = selection.in_metric(rows, metric)
     axis = [row[_AXES[str(row["kind"])]] for row in rows.to_dict("records")]
     rows = rows.assign(at=pd.array(axis, dtype="Int64"))
@@ -52,7 +54,7 @@ def by_layer(
         shown.append(
             [
                 *([short(str(first["experiment"]))] if len(experiments) > 1 else []),
-                _curve_name(first),
+                _curve_name(first, selection.has(rows, "localized")),
                 str(first["size"]),
                 metric_name(str(first["metric"])),
                 *(means.get(at, "–") for at in columns),
@@ -64,6 +66,7 @@ def by_layer(
     kinds = [name for kind, name in _AXIS_NAMES.items() if selection.has(found, kind)]
     notes = (
         f"Columns: {'; '.join(kinds)}. ±: half of the widest of the {INTERVALS[interval]}.",
+        f"Not in this table: {', '.join(others)}." if others else "",
         selection.missing_note(rows),
     )
     numbers = found[[*curve, "metric", "at", "mean", "low", "high", "std", "median", "n"]]
@@ -72,9 +75,9 @@ def by_layer(
     return TextTable(heads, shown, numbers, note="\n".join(filter(None, notes)), right=right)
 
 
-def _curve_name(row: dict[Any, Any]) -> str:
-    """The task, and what the points of its curve are, if they are not layers preserved."""
+def _curve_name(row: dict[Any, Any], beside: bool) -> str:
+    """The task, and what the points of its curve are; layers preserved, unless blocks stand `beside` them."""
     task = task_name(row["task"])
     if row["kind"] == "localized":
         return f"{task}, {row['mode']}" + (" from" if row["block_size"] > 1 else "")
-    return f"{task}, probed" if row["kind"] == "probing" else task
+    return f"{task}, probed" if row["kind"] == "probing" else f"{task}, k kept" if beside else task

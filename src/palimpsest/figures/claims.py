@@ -16,8 +16,9 @@ from palimpsest.figures.text_table import TextTable, number
 
 _HOW = (
     "Intervals: 95 %, from validation examples and trials drawn again together (claims 1 and 3: for all k or blocks at "
-    f"once). Supported: away from zero as claimed (claim 2: correlations below {PREDICTS}). Contradicted: away from "
-    f"zero the other way, or surely smaller than {SMALL} (claim 3: {SMALL_SHARE} of the gain)."
+    f"once). Supported: away from zero as claimed (claim 2: correlations below {PREDICTS} times what noise would leave "
+    f"of a perfect one). Contradicted: away from zero the other way, or surely smaller than {SMALL} (claim 3: "
+    f"{SMALL_SHARE} of the gain)."
 )
 
 

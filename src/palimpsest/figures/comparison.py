@@ -117,5 +117,6 @@ def _chosen(table: pd.DataFrame, labels: Sequence[str] | None, tasks: Sequence[s
     incremental = table[selection.is_(table, "kind", "incremental")]
     known = list(labels) if labels is not None else selection.unique(incremental["experiment"])
     if len(known) < 2:
-        raise PalimpsestError("a comparison needs two incremental experiments with labels of their own")
+        has = f"the study has one, {known[0]!r}" if known else "the study has none"
+        raise PalimpsestError(f"a comparison needs two incremental experiments with labels of their own; {has}")
     return {label: selection.experiment(table, "incremental", label=label, tasks=tasks) for label in known}

@@ -36,7 +36,7 @@ def comparisons(
     """
     parts = [selection.experiment(table, kind, tasks=tasks) for kind in _KINDS if selection.has(table, kind)]
     if not parts:
-        raise PalimpsestError("this drawing needs an experiment of kind 'sequential' or 'interleaved'")
+        raise PalimpsestError("this figure or table needs an experiment of kind 'sequential' or 'interleaved'")
     rows, _ = selection.one_size(pd.concat(parts), size)
     done = selection.need_something(rows).drop_duplicates(["task", "chain", "id"])
     summary = summarise(done, ["task", "chain"], interval)

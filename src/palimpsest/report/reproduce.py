@@ -13,11 +13,20 @@ from palimpsest.specs.experiment import Experiment
 from palimpsest.specs.protocol import PROTOCOLS, Protocol
 from palimpsest.specs.size import size_label
 from palimpsest.specs.study import Study
+from palimpsest.specs.task_file import TaskFile
 
 
 def study_yaml(study: Study) -> str:
-    """A study, with all settings laid over it, as a YAML file that says the same."""
+    """A study, with all settings laid over it, as a YAML file that says the same.
+
+    Of one's own data it has the names of the files, and not in which directory they are.
+    """
     data = dict(study.canonical)
+    data["tasks"] = [
+        {**plain, "train": given.train.name, "validation": given.validation.name}
+        if isinstance(given, TaskFile) else plain
+        for given, plain in zip(study.tasks, data["tasks"], strict=True)
+    ]  # fmt: skip
     if "protocol" in data:
         data["protocol"] = _protocol(study.protocol)
     data["experiments"] = [

@@ -39,6 +39,16 @@ def drivers(store: Store) -> list[dict[str, Any]]:
     return sorted((note for note in fresh if note is not None), key=lambda note: str(note.get("started")))
 
 
+def pace(note: dict[str, Any]) -> str:
+    """A driver's note in words."""
+    left = note.get("seconds_left")
+    time_left = ""
+    if isinstance(left, int):
+        time_left = f", about {left} s left" if left < 120 else f", about {left // 60} min left"
+    ended = f"{note.get('finished')} of {note.get('total')} trials"
+    return f"running: {ended}, {note.get('trials_per_minute')} per minute{time_left}"
+
+
 def remember(store: Store, studies: Sequence[Study], data: Path | None) -> None:
     """Note which studies are run with this store."""
     for study in studies:

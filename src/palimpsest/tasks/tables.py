@@ -160,6 +160,8 @@ def _rows(
 def _place(path: Path, names: list[str], column: str) -> int:
     if column in names:
         return names.index(column)
+    if len(names) == 1 and column in names[0].split(";"):
+        raise DataError(f"{path}:1: columns are separated by semicolons here; use commas, or tabs in a .tsv file.")
     near = difflib.get_close_matches(column, names, n=1)
     advice = f"did you mean {near[0]!r}?" if near else f"its columns are {', '.join(map(repr, names))}."
     raise DataError(f"{path}:1: there is no column {column!r}; {advice}")

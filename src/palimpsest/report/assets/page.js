@@ -78,7 +78,7 @@ palimpsest.page = (() => {
     const short = columns.map((name, i) => !right.includes(name) && rows.every((row) => typeof row[i] === "string" && row[i].length <= 18));
     const body = h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((cell, i) => h("td", short[i] ? { class: "short" } : aligned(columns[i]), cell)))));
     const head = h("thead", {}, h("tr", {}, ...columns.map((c) => h("th", { scope: "col", ...aligned(c) }, c))));
-    return h("div", { class: `scroll${tall ? " tall" : ""}`, tabindex: "0", role: "region", "aria-label": label || columns.join(", ") },
+    return h("div", { class: `scroll${tall ? " tall" : ""}${columns.length > 11 ? " dense" : ""}`, tabindex: "0", role: "region", "aria-label": label || columns.join(", ") },
       h("table", {}, head, body));
   }
 
@@ -488,7 +488,7 @@ palimpsest.page = (() => {
   function renderReproduce() {
     const copy = (text) => h("button", { type: "button", on: { click: (e) => navigator.clipboard?.writeText(text).then(() => { e.target.textContent = "Copied"; }) } }, "Copy");
     fill($("reproduce-body"), h("p", {}, "This command runs what is missing, and nothing that is finished:"), h("pre", { tabindex: "0" }, payload.command), copy(payload.command),
-      h("p", {}, "The study, with everything that was set on the command line. Saved as study.yaml, it runs with ", h("code", {}, "palimpsest run study.yaml"), ":"),
+      h("p", {}, "The study, with everything that was set on the command line. Saved as study.yaml, with data files of one’s own beside it, it runs with ", h("code", {}, "palimpsest run study.yaml"), ":"),
       h("pre", { tabindex: "0" }, study.yaml), copy(study.yaml));
     $("colophon").textContent = `Palimpsest ${payload.version}; ${payload.live ? `live from ${payload.store}` : `made ${when(payload.made)} from ${payload.store}`}.`;
   }
