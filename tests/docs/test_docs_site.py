@@ -27,7 +27,8 @@ def test_every_page_is_there(site: Path) -> None:
     written = {p.relative_to(ROOT / "docs").with_suffix(".html") for p in (ROOT / "docs").rglob("*.md")}
     reproduced = {Path(p.parent.name, "index.html") for p in (ROOT / "reproductions").glob("*/README.md")}
     assert reproduced
-    assert {p.relative_to(site) for p in site.rglob("*.html")} == {*written, *reproduced, Path("404.html")}
+    reports = {Path(p.parent.name, p.name) for p in (ROOT / "reproductions").glob("*/report.html")}
+    assert {p.relative_to(site) for p in site.rglob("*.html")} == {*written, *reproduced, *reports, Path("404.html")}
     assert not list(site.rglob("*.py"))
 
 
