@@ -5,15 +5,24 @@ BIN := $(VENV)/bin
 # One thread a process: the tests run in parallel processes, and small networks gain nothing from more.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
-.PHONY: demo test browser check format fuzz audit docs site clean
+.PHONY: version demo test browser check format fuzz audit docs site clean
 
-$(VENV)/.installed: pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit("Palimpsest needs Python 3.11 or newer; try: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+INSTALL = test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
+
+version:
+	@$(PYTHON) -c 'import sys; sys.exit("Palimpsest needs Python 3.11 or newer; try: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
+
+# What it takes to use it, and what it takes to work on it.
+$(VENV)/.package: pyproject.toml constraints.txt | version
+	$(INSTALL) '.[page]'
 	touch $@
 
-demo: $(VENV)/.installed
+$(VENV)/.installed: pyproject.toml constraints.txt | version
+	$(INSTALL) '.[dev]'
+	touch $(VENV)/.package $@
+
+demo: $(VENV)/.package
 	$(BIN)/palimpsest demo
 
 test: $(VENV)/.installed browser
