@@ -43,6 +43,22 @@ def test_plain_lines_where_there_is_no_terminal(plan_of: PlanOf) -> None:
     assert said[-1].startswith("1 trial finished in ")
 
 
+def test_a_log_file_is_not_silent_for_long(plan_of: PlanOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, file = [0.0], io.StringIO()
+    monkeypatch.setattr("palimpsest.execution.progress.time.monotonic", lambda: now[0])
+    with Display(Console(file=file, force_terminal=False, width=80), TRIALS, plan_of(TRIALS)) as display:
+        for seconds in (30, 59, 61, 90, 119, 125):
+            now[0] = seconds
+            display.show(Event("steps", steps=0 if seconds == 30 else 1))
+        display.show(Event("trial", trial=TRIALS[0], outcome=Outcome("finished", "", "f1", {"f1": 0.5}, steps=3)))
+        now[0] = 180
+        display.show(Event("steps", steps=1))
+    said = file.getvalue().splitlines()[1:-1]
+    assert [line.split(" ")[0] for line in said] == ["0/2", "0/2", "1/2"]
+    assert re.fullmatch(r"0/2 0\.1 steps/s about \d:\d\d:\d\d left", said[0])
+    assert said[-1] == "1/2 x f1 0.500"
+
+
 def test_a_bar_in_a_terminal(plan_of: PlanOf) -> None:
     said = watch(plan_of(TRIALS), terminal=True)
     shown = [line.strip() for line in re.sub(r"\x1b\[[^A-Za-z]*[A-Za-z]|\r", "\n", said).splitlines() if line.strip()]

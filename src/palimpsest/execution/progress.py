@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from palimpsest.execution.worker import Event
 
 
+_QUIET = 60.0  # seconds after which a line says that work goes on, where there is no bar to see it
+
+
 def counted(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
@@ -41,7 +44,7 @@ class Display:
         self._console, self._plan = console, plan
         self._total = max(1, plan.steps(trials))
         self._steps, self._trials = 0, len(trials)
-        self._begin = time.monotonic()
+        self._begin = self._said = time.monotonic()
         self._pace: deque[tuple[float, int]] = deque(maxlen=40)
         self._scores: deque[str] = deque(maxlen=3)
         self.finished = self.failed = 0
@@ -78,6 +81,8 @@ class Display:
         if event.kind == "steps":
             self._steps += event.steps
             self._pace.append((time.monotonic(), self._steps))
+            if not self._console.is_terminal and time.monotonic() - self._said > _QUIET:
+                self._say(f"{self._pace_text()} {self._left_text()}")
         elif event.trial is not None and event.outcome is not None:
             self._ended(event)
         self._bar.scores = "  ".join(reversed(self._scores))
@@ -99,7 +104,11 @@ class Display:
         # A probe that stops early leaves steps undone that were counted in the total.
         self._total -= max(0, steps_of(trial, self._plan.rows[trial.task, trial.data]) - outcome.steps)
         if not self._console.is_terminal:
-            self._console.print(f"{self.finished + self.failed}/{self._trials} {line}", markup=False, highlight=False)
+            self._say(line)
+
+    def _say(self, line: str) -> None:
+        self._said = time.monotonic()
+        self._console.print(f"{self.finished + self.failed}/{self._trials} {line}", markup=False, highlight=False)
 
     def _per_second(self) -> float:
         if len(self._pace) < 2 or self._pace[-1][0] == self._pace[0][0]:
