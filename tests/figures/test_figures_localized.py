@@ -11,7 +11,7 @@ from figure_artists import bar_ends, footnote, legend, lines
 from palimpsest.analysis.statistics import mean_interval, two_sigma
 from palimpsest.errors import PalimpsestError, StoreError
 from palimpsest.figures.localized import localized, single
-from palimpsest.figures.permutation import permutation
+from palimpsest.figures.permutation import permutation, side_by_side
 
 ENDS: dict[str, Any] = {"kind": "incremental", "preserved": [0, "L"], "sizes": ["5k"], "trials": 3}
 BLOCKS: dict[str, Any] = {"kind": "localized", "sizes": ["5k"], "trials": 4, "block_size": 3}
@@ -132,6 +132,17 @@ def test_no_density_where_no_score_can_lie(tables: Any) -> None:
     assert density.y0 < 0.9
     table["score"] *= 50  # a metric of one's own, in percent
     assert permutation(table).axes[0].collections[0].get_paths()[0].get_extents().y1 > 50
+
+
+def test_no_circle_hides_another() -> None:
+    """Seven of ten permutations score the same: seven circles are seen, in the same places each time."""
+    scores = np.array([0.0] * 7 + [0.05, 0.049, -0.01])
+    places = side_by_side(scores, 0.009)
+    assert len({(round(x, 3), y) for x, y in zip(places, scores, strict=True)}) == 10
+    assert -0.5 < places.min() < places.max() < 0.1
+    assert places[9] == -0.2  # alone in its height
+    assert places[7] != places[8]
+    assert len(set(side_by_side(np.full(100, 0.5), 0.0))) == 100
 
 
 def test_permutation_with_several_trials_each_is_one_circle(tables: Any) -> None:

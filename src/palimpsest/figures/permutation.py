@@ -80,12 +80,25 @@ def _draw_scores(ax: Axes, scores: npt.NDArray[np.float64]) -> None:
         heights = np.linspace(scores.min() - room, min(scores.max() + room, top), 200)
         density = estimate(heights)
         ax.fill_betweenx(heights, 0.2, 0.2 + 0.7 * density / density.max(), color=style.ORANGE, alpha=0.25, linewidth=0)
-    # Spread by rank, not by chance, so that a figure is the same each time it is drawn.
-    order = np.argsort(np.argsort(scores, kind="stable"), kind="stable")
-    places = -0.2 + 0.09 * ((order * 2) % 5 - 2)
+    low, high = ax.get_ylim()  # the baselines are there already
+    places = side_by_side(scores, 0.03 * max(high - low, float(np.ptp(scores))))
     ax.plot(places, scores, linestyle="", marker="o", markersize=5, markerfacecolor="none", color=style.ORANGE)
     mean = mean_interval(scores)
     ax.plot([-0.5, 0.1], [mean.mean] * 2, color=style.ORANGE, linewidth=2, solid_capstyle="butt", label="mean")
     if mean.n > 1:
         half = [[mean.mean - mean.low], [mean.high - mean.mean]]
         ax.errorbar([-0.58], [mean.mean], yerr=half, color=style.ORANGE, capsize=3, marker="")
+
+
+def side_by_side(scores: npt.NDArray[np.float64], within: float) -> npt.NDArray[np.float64]:
+    """Where circles stand: those `within` about the same height beside each other, so that all of them are seen.
+
+    Not by chance, so that a figure is the same each time it is drawn.
+    """
+    order = np.argsort(scores, kind="stable")
+    apart = np.diff(scores[order]) > within
+    places = np.empty(scores.size)
+    for group in np.split(order, np.flatnonzero(apart) + 1):
+        spacing = min(0.09, 0.54 / max(1, group.size - 1))
+        places[group] = -0.2 + spacing * (np.arange(group.size) - (group.size - 1) / 2)
+    return places
