@@ -1,13 +1,13 @@
 """The same real trials by the engine and by the reference loop: wall time, and mean curves in one plot.
 
     python benchmarks/end_to_end.py --model gte-small --data DIR --out OUT [--processes 13]
-    python benchmarks/end_to_end.py --model gte-small --look results.parquet reference.parquet --out OUT
+    python benchmarks/end_to_end.py --model gte-small --look results.parquet reference.parquet [--out OUT]
 
 13 × 8 trials of 500 SST-2 examples: the stacked engine (bf16 on a GPU), timed with all its set-up, against the plain
 fp32 loop. The reference trials run in several processes at once to save time; its own time is that of one trial run
 alone, times the number of trials, and is said to be extrapolated. Those that are in its store already are not run
-again: `palimpsest run --engine reference` can have put them there, on a CPU. With --look
-nothing is run or timed: two stores or archives are compared.
+again: `palimpsest run --engine reference` can have put them there, on a CPU. With --look nothing is run or timed: two
+stores or archives are compared.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", required=True)
     parser.add_argument("--data", help="not needed to look at archives")
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, help="a directory for the numbers and the plot")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--trials", type=int, default=8)
     parser.add_argument("--reference-trials", type=int, default=8, help="of each k, if fewer than the engine's")
@@ -75,13 +75,13 @@ def main() -> None:
     plans = {name: prepare(args.model, args.data, where, wanted[name])[0] for name, where in stores.items()}
     report = {"engine": places[0], "reference": places[1]} if args.look else run(args, plans, stores)
     frames = {name: table(plans[name].cells, open_store(where)) for name, where in stores.items()}
+    both = frames["engine"].merge(frames["reference"], on="id").dropna(subset=["score_x", "score_y"])
+    both["apart"] = both["score_x"] - both["score_y"]
     rows = []
     print(" k  engine                   n  reference                n  difference, paired")
     for k in sorted(frames["engine"]["preserved"].unique()):
         means = {n: mean_interval(f.loc[f["preserved"] == k, "score"]) for n, f in frames.items()}
-        both = frames["engine"].merge(frames["reference"], on="id")
-        both = both[both["preserved_x"] == k]
-        difference = mean_interval(both["score_x"] - both["score_y"])
+        difference = mean_interval(both.loc[both["preserved_x"] == k, "apart"])
         e, r = means["engine"], means["reference"]
         rows.append({"k": int(k), "engine": e.mean, "engine low": e.low, "engine high": e.high, "reference": r.mean,
                      "reference low": r.low, "reference high": r.high, "engine n": e.n, "reference n": r.n,
@@ -89,13 +89,13 @@ def main() -> None:
                      "intervals overlap": bool(e.low <= r.high and r.low <= e.high)})  # fmt: skip
         shown = (f"{i.mean:.3f} ({i.low:.3f} to {i.high:.3f})  {i.n:2}" for i in (e, r))
         print(f"{k:2}  {'  '.join(shown)}  {difference.mean:+.4f} ({difference.low:+.4f} to {difference.high:+.4f})")
-    both = frames["engine"].merge(frames["reference"], on="id").dropna(subset=["score_x", "score_y"])
-    apart = both["score_x"] - both["score_y"]
-    print(f"{len(apart)} pairs of trials: mean difference {apart.mean():+.4f}, standard deviation {apart.std():.4f}")
-    report |= {"pairs": len(apart), "mean difference": apart.mean(), "its deviation": apart.std(), "curves": rows}
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "end-to-end.json").write_text(json.dumps(report, indent=2) + "\n")
-    plot(rows, args.out / "end-to-end.png")
+    mean, deviation = both["apart"].mean(), both["apart"].std()
+    print(f"{len(both)} pairs of trials: mean difference {mean:+.4f}, standard deviation {deviation:.4f}")
+    report |= {"pairs": len(both), "mean difference": mean, "its deviation": deviation, "curves": rows}
+    if args.out:
+        args.out.mkdir(parents=True, exist_ok=True)
+        (args.out / "end-to-end.json").write_text(json.dumps(report, indent=2) + "\n")
+        plot(rows, args.out / "end-to-end.png")
 
 
 def run(args: argparse.Namespace, plans: dict[str, Any], stores: dict[str, str]) -> dict[str, Any]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-BLOCK = re.compile(r"^```console\n\$ palimpsest (?P<words>[^\n]*)\n(?P<output>.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```console\n\$ (?P<words>[^\n]*)\n(?P<output>.*?)^```$", re.MULTILINE | re.DOTALL)
 WIDTH = "150"
 
 
@@ -25,25 +26,20 @@ def commands(page: str) -> Iterator[tuple[str, str]]:
 
 
 def output(words: str, folder: Path) -> str:
-    """What a command prints in a folder."""
-    from typer.testing import CliRunner
-
-    from palimpsest.cli import app
-
-    here = Path.cwd()
-    os.chdir(folder)
-    try:
-        done = CliRunner().invoke(app, shlex.split(words), env={"COLUMNS": WIDTH}, catch_exceptions=False)
-    finally:
-        os.chdir(here)
-    if done.exit_code:
-        raise SystemExit(f"palimpsest {words}\n{done.output}")
+    """What a command, `palimpsest …` or `python …`, prints in a folder."""
+    start = {"palimpsest": [sys.executable, "-m", "palimpsest.cli"], "python": [sys.executable]}
+    program, *rest = shlex.split(words)
+    done = subprocess.run(
+        [*start[program], *rest], cwd=folder, env=os.environ | {"COLUMNS": WIDTH}, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise SystemExit(f"{words}\n{done.stdout}{done.stderr}")
     return "".join(f"{line.rstrip()}\n" for line in done.stdout.strip("\n").splitlines())
 
 
 def refreshed(page: str, folder: Path) -> str:
     """The page with what its commands print now."""
-    return BLOCK.sub(lambda b: f"```console\n$ palimpsest {b['words']}\n{output(b['words'], folder)}```", page)
+    return BLOCK.sub(lambda b: f"```console\n$ {b['words']}\n{output(b['words'], folder)}```", page)
 
 
 def main() -> None:

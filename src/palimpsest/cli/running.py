@@ -143,7 +143,7 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", help="Keep the table up to date until everything is done.")] = False,
 ) -> None:
     """Say how far a study is, what is running, what failed and why, and what is damaged."""
-    from palimpsest.store.running import drivers, pace
+    from palimpsest.store.running import drivers, in_words
 
     place = open_at(store)
     made = planned(study, place, data, model, set_)
@@ -169,7 +169,7 @@ def status(
     )
     console = new_console()
     for note in drivers(place):
-        console.print(pace(note), highlight=False)
+        console.print(in_words(note), highlight=False)
     failed = frame[frame["status"] == "failed"].drop_duplicates("id")
     for _, row in failed.iterrows():
         console.print(f"[red]failed[/] {row['id'][:12]} {row['task']}: {escape(str(row['reason']))}")

@@ -45,7 +45,7 @@ def estimate(plan: Plan, trials: Sequence[Trial], store: Store | None, device: s
 
 def paces(plan: Plan, store: Store, device: str) -> dict[str, float]:
     """By task, seconds for each step of a finetuning, as finished trials on this kind of device took them."""
-    return {task: statistics.median(seen) for task, seen in _seen(plan, store, expected_device(device)).items()}
+    return {task: statistics.median(seen) for task, seen in _seen(plan, store, device).items()}
 
 
 def expected_device(device: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from palimpsest.errors import SpecError, TrainingError, UnknownName
-from palimpsest.execution.estimate import paces
+from palimpsest.execution.estimate import expected_device, paces
 from palimpsest.execution.heartbeat import Heartbeat
 from palimpsest.execution.packing import pack, reordered
 from palimpsest.execution.plan import Plan, Shard
@@ -54,8 +54,10 @@ def run_plan(
     if seconds is not None:
         if executor != "local":
             raise SpecError("a --time-limit is of use with --executor local only")
-        known = paces(plan, store, device).items()
-        time_limit = TimeLimit(seconds, {task: pace * (processes or 1) for task, pace in known})
+        known = paces(plan, store, expected_device(device))
+        # The time in records of a shared GPU is divided by those who shared it; now they wait for each other again.
+        sharing = processes or 1 if expected_device(device) == "cuda" else 1
+        time_limit = TimeLimit(seconds, {task: sharing * pace for task, pace in known.items()})
         if not known:
             emit(Event("note", text="nothing is known yet of how long packs take: the first are begun in any case"))
     work = Work(plan.resources, store, place, device, engine, pack_timeout, time_limit)

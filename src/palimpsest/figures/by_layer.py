@@ -45,6 +45,7 @@ def by_layer(
     experiments = {name: i for i, name in enumerate(selection.unique(rows["experiment"]))}
     found["place"] = found["experiment"].map(experiments)
     found = found.sort_values(["place", "task_order", "order"], kind="stable")
+    blocks = selection.has(rows, "localized")
     columns = sorted({int(at) for at in found["at"]})
     shown = []
     for _, line in found.groupby([*curve, "metric"], sort=False, dropna=False):
@@ -54,7 +55,7 @@ def by_layer(
         shown.append(
             [
                 *([short(str(first["experiment"]))] if len(experiments) > 1 else []),
-                _curve_name(first, selection.has(rows, "localized")),
+                _curve_name(first, blocks),
                 str(first["size"]),
                 metric_name(str(first["metric"])),
                 *(means.get(at, "–") for at in columns),

@@ -15,7 +15,7 @@ from palimpsest.execution.plan import Plan
 from palimpsest.report.page import gather, study_pages
 from palimpsest.report.points import failures, newest
 from palimpsest.store import Store
-from palimpsest.store.running import drivers, pace
+from palimpsest.store.running import drivers, in_words
 
 EVERY = 2.0  # seconds
 
@@ -73,7 +73,7 @@ class _View:
                 f"{min(scores):.3f} – {max(scores):.3f}" if scores else ""]  # fmt: skip
 
     def _lines(self, notes: list[dict[str, object]]) -> list[str]:
-        lines = [pace(note) for note in notes]
+        lines = [in_words(note) for note in notes]
         if not notes:
             lines.append("no driver is at work")
         for page in self._pages:

@@ -39,7 +39,7 @@ def drivers(store: Store) -> list[dict[str, Any]]:
     return sorted((note for note in fresh if note is not None), key=lambda note: str(note.get("started")))
 
 
-def pace(note: dict[str, Any]) -> str:
+def in_words(note: dict[str, Any]) -> str:
     """A driver's note in words."""
     left = note.get("seconds_left")
     time_left = ""

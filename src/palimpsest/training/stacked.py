@@ -52,7 +52,7 @@ def train(
     a GPU a pack that is the rest of larger ones may run their programs: in as many `places`, some of them idle. `took`
     is kept up to date on what the time went into, in seconds.
     """
-    device, clock = torch.device(device), _Clock({} if took is None else took)
+    device, phases = torch.device(device), _Phases({} if took is None else took)
     if device.type == "cuda":
         stack = roomy_stack(trials, data, device, ahead, places)
         stepper: Stepper = GraphStepper(stack, ahead=ahead)
@@ -61,16 +61,16 @@ def train(
         stepper = HostStepper(stack)
     pack = stack.pack
     ledger = _Ledger(stack, on_finish)
-    clock.end("setting up")
+    phases.end("setting up")
 
     def predict() -> torch.Tensor:
-        clock.end("stepping")
+        phases.end("stepping")
         logits = stack.predict(stepper.working())
-        clock.end("evaluating")
+        phases.end("evaluating")
         return logits
 
     for step in range(pack.steps):
-        clock.move("stepping", "making programs", stepper.prepare(step))
+        phases.note("making programs", stepper.prepare(step))
         stepper.advance(step)
         if on_step:
             on_step(step + 1, ledger.running(step))
@@ -83,7 +83,7 @@ def train(
     return ledger.outcomes()
 
 
-class _Clock:
+class _Phases:
     """What time goes into. Steps are queued on a GPU: they take until the losses are there."""
 
     def __init__(self, took: dict[str, float]) -> None:
@@ -92,14 +92,12 @@ class _Clock:
 
     def end(self, what: str) -> None:
         """The time since the last end went into this."""
-        since, self._since = self._since, time.perf_counter()
-        self.move("", what, self._since - since)
+        self.note(what, time.perf_counter() - self._since)
 
-    def move(self, source: str, what: str, seconds: float) -> None:
-        """So much of what goes into `source` goes into something else."""
+    def note(self, what: str, seconds: float) -> None:
+        """So many of the seconds since the last end went into this, and not into what ends next."""
         self._took[what] = self._took.get(what, 0.0) + seconds
-        if source:
-            self._took[source] = self._took.get(source, 0.0) - seconds
+        self._since += seconds
 
 
 class _Ledger:
