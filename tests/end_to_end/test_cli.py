@@ -96,6 +96,15 @@ def test_one_table_that_cannot_be_made_does_not_hold_up_the_others(
     assert (none.code, none.out) == (2, "")
 
 
+def test_figures_of_one_kind_need_not_be_named(folder: Path, finished: Path, palimpsest: Command) -> None:
+    drawn = palimpsest("figures", "study.yaml", "--store", finished, "--kind", "curves")
+    assert sorted(Path(line).name for line in drawn.out.split()) == ["curves.pdf", "curves.png"]
+    same = palimpsest("figures", "study.yaml", "--schematic", "--out", "a", "--store", "none")
+    other = palimpsest("figures", "study.yaml", "--kind", "schematic", "--out", "b", "--store", "none")
+    assert same.code == other.code == 0
+    assert (folder / "a/schematic.png").read_bytes() == (folder / "b/schematic.png").read_bytes()
+
+
 def test_status_says_that_a_run_is_at_work(finished: Path, palimpsest: Command) -> None:
     note = {"finished": 3, "total": 9, "trials_per_minute": 2.5, "seconds_left": 23}
     write_note(open_store(finished), "running", "1-2", note)

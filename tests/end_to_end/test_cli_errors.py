@@ -14,6 +14,7 @@ ON_THE_LINE = {
     "no study file": ("plan nosuch.yaml", "there is no study file nosuch.yaml"),
     "a study file misspelt": ("plan stduy.yaml", "there is no study file stduy.yaml. Did you mean study.yaml?"),
     "a shard that is none": ("run study.yaml --store new --shard 3/2", "--shard '3/2' is not of the form i/n"),
+    "unknown kind of figure": ("figures study.yaml --kind scater", "unknown kind 'scater'. Did you mean 'scatter'?"),
     "unknown kind of table": ("tables study.yaml --kind sumary", "unknown kind 'sumary'. Did you mean 'summary'?"),
     "a directory for a study": ("plan .", ". is a directory; a study is a YAML file"),
     "unknown setting": ("plan study.yaml --set trils=3", "unknown setting 'trils'. Did you mean 'trials'?"),

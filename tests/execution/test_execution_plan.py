@@ -96,8 +96,25 @@ def test_estimates_go_by_task_and_kind_of_device(planned: Planned, tmp_path: Pat
     for device, pace in (("cpu", 0.5), ("cuda", 0.05)):
         said = estimate(plan, plan.missing(), store, device)
         assert said == f"{steps * pace:.0f} seconds (at the pace of 1 finished trial)"
-    other = Trial(encoder="a", task="unseen", size=8)
-    assert "none of them of unseen" in estimate(replace(plan, rows={("unseen", None): 8}), [other], store, "cpu")
+
+
+def test_estimates_look_at_the_rest_of_the_store_for_tasks_that_the_study_has_none_of(
+    plan_of: PlanOf, tmp_path: Path
+) -> None:
+    store = open_store(tmp_path, create=True)
+
+    def finished(encoder: str, task: str, seconds: float, device: str = "x86_64 CPU") -> None:
+        trial = Trial(encoder=encoder, task=task, size=50)
+        store.put(Record(trial, Outcome("finished", steps=10), {"device": device, "seconds": seconds}))
+
+    finished("a", "x", 5.0)
+    finished("another encoder", "y", 10.0)
+    wanted = [Trial(encoder="a", task=task, size=8) for task in ("x", "y")]
+    plan = replace(plan_of(wanted), rows={("x", None): 8, ("y", None): 8})
+    assert estimate(plan, wanted, store, "cpu") == "3 seconds (at the pace of 1 finished trial, none of them of y)"
+    finished("a", "y", 50.0)
+    assert estimate(plan, wanted, store, "cpu") == "16 seconds (at the pace of 2 finished trials)"
+    assert "a rule of thumb" in estimate(plan, wanted, store, "cuda")
 
 
 def test_probes_are_mentioned(plan_of: PlanOf) -> None:

@@ -190,9 +190,10 @@ def test_interleaved_tasks_from_a_study(folder: Path, tmp_path: Path) -> None:
     assert set(rows["status"]) == {"finished"}
     assert sorted(rows["chain"].unique()) == ["direct", "with good, bad"]
     for trial in together:
-        outcome = store.get(trial.identity).outcome
-        assert outcome.steps == 2
-        assert outcome.measures["cka"]
+        record = store.get(trial.identity)
+        assert record.outcome.steps == 2
+        assert record.outcome.measures["cka"]
+        assert (record.provenance["engine"], record.provenance["pack"]) == ("reference", 1)
 
 
 def test_settings_restrict_sequences_to_the_chosen_tasks(folder: Path) -> None:

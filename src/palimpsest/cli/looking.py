@@ -48,24 +48,31 @@ def figures(
     data: DataOpt = None,
     model: ModelOpt = None,
     set_: SetOpt = None,
+    kind: Annotated[
+        str | None,
+        typer.Option("--kind", metavar="KIND", help="Only figures of this kind: incremental, scatter, curves …"),
+    ] = None,
     schematic: Annotated[
-        bool, typer.Option("--schematic", help="Draw what is done to the layers, not results.")
+        bool, typer.Option("--schematic", help="Draw what is done to the layers, not results: --kind schematic.")
     ] = False,
     published: PublishedOpt = False,
 ) -> None:
     """Draw a study's figures (PNG and PDF) from what is in the store, finished or not."""
-    from palimpsest.figures.registry import draw, with_published
+    from palimpsest.figures.registry import FIGURES, draw, with_published
     from palimpsest.specs.study import Drawing
 
+    kind = "schematic" if schematic else kind
+    if kind is not None:
+        check_choice("kind", kind, tuple(FIGURES))
     place = open_if_there(store)
     made = planned(study, place, data, model, set_)
     with GoingOn(made) as going:
         for one, frame, material in parts(made, place):
             shown = with_published(one) if published else one
-            drawings = (Drawing(kind="schematic"),) if schematic else shown.figures
-            if not drawings and len(made.studies) == 1:
-                raise SpecError(f"the study {one.name} names no figures; see its `figures:` key, or use --schematic")
-            for drawing in drawings:
+            named = [drawing for drawing in shown.figures if kind in (None, drawing.kind)]
+            if not named and kind is None and len(made.studies) == 1:
+                raise SpecError(f"the study {one.name} names no figures; see its `figures:` key, or use --kind")
+            for drawing in named or ([] if kind is None else [Drawing(kind=kind)]):
                 if place is None and drawing.kind != "schematic":
                     open_at(store)  # says that there is none
                 with going.past(one):

@@ -106,6 +106,8 @@ def execute(
     pending = {p.trial.identity: p for p in prepared}
     clock, last = Clock(), [time.monotonic(), 0.0]
     took: dict[str, float] = {}
+    # Interleaved tasks are trained by the plain loop, whatever the engine; probes all together.
+    plain = bool(data.beside) or (engine == "reference" and not job.probing)
     emit(Event("begin", trials=tuple(left)))
     look = _Look(pending, emit)
 
@@ -113,7 +115,8 @@ def execute(
         put_down(p, outcome, clock.shared(max(1, len(pending))))
 
     def put_down(p: Prepared, outcome: Outcome, seconds: float) -> None:
-        how = provenance(device, engine, encoder, len(prepared), seconds / sharing, sharing)
+        together, by = (1, "reference") if plain else (len(prepared), "stacked")
+        how = provenance(device, by, encoder, together, seconds / sharing, sharing)
         if took:
             how["pack_seconds"] = {what: round(spent, 2) for what, spent in took.items() if spent > 0}
         store.put(Record(p.trial, outcome, how))
@@ -135,12 +138,10 @@ def execute(
             return
         if job.probing:
             probing.train(prepared, data, device, step, finish)
-        elif data.beside:
+        elif plain:
+            train = interleaved.train if data.beside else reference.train
             for p in prepared:
-                put_down(p, interleaved.train(p, data, device, lambda n: step(n, 1), look.at([p])), clock.alone())
-        elif engine == "reference":
-            for p in prepared:
-                put_down(p, reference.train(p, data, device, lambda n: step(n, 1), look.at([p])), clock.alone())
+                put_down(p, train(p, data, device, lambda n: step(n, 1), look.at([p])), clock.alone())
         else:
             _stacked(prepared, pending, data, device, step, finish, look, emit, took, job.ahead, job.places)
     finally:
