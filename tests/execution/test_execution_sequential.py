@@ -179,13 +179,14 @@ def test_a_child_of_a_failed_parent_fails_and_says_why(folder: Path, tmp_path: P
     assert "burnt down" in outcome.reason
 
 
-def test_interleaved_tasks_from_a_study(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["reference", "stacked"])
+def test_interleaved_tasks_from_a_study(folder: Path, tmp_path: Path, engine: str) -> None:
     store = open_store(tmp_path / "store", create=True)
     plan = plan_in(folder, store, "interleaved")
     assert len(plan.trials) == 4
     together = [t for t in plan.trials.values() if t.alongside]
     assert plan.steps(together) == 2 * 2
-    assert len(run(plan, store)) == 4
+    assert len(run(plan, store, engine=engine)) == 4
     rows = table(plan.cells, store)
     assert set(rows["status"]) == {"finished"}
     assert sorted(rows["chain"].unique()) == ["direct", "with good, bad"]
@@ -193,7 +194,7 @@ def test_interleaved_tasks_from_a_study(folder: Path, tmp_path: Path) -> None:
         record = store.get(trial.identity)
         assert record.outcome.steps == 2
         assert record.outcome.measures["cka"]
-        assert (record.provenance["engine"], record.provenance["pack"]) == ("reference", 1)
+        assert (record.provenance["engine"], record.provenance["pack"]) == (engine, 1)
 
 
 def test_settings_restrict_sequences_to_the_chosen_tasks(folder: Path) -> None:

@@ -292,29 +292,32 @@ def test_probes_are_of_the_pretrained_encoder(make_data: MakeData) -> None:
 # Interleaved
 
 
-def interleave(encoder: Encoder, data: Data, other: Data, index: int = 0, **fields: Any) -> Outcome:
+def interleave(engine: str, encoder: Encoder, data: Data, other: Data, index: int = 0, **fields: Any) -> Outcome:
     beside = (Companion(task=other.task.name, size=8),)
     p = prepare(encoder, data, index, size=12, alongside=beside, **fields)
-    return interleaved.train(p, replace(data, beside=(other,)))
+    both = replace(data, beside=(other,))
+    return interleaved.train(p, both) if engine == "reference" else stacked.train([p], both)[0]
 
 
-def test_interleaved_tasks_share_the_encoder(make_data: MakeData) -> None:
+@ENGINES
+def test_interleaved_tasks_share_the_encoder(make_data: MakeData, engine: str) -> None:
     encoder = encoder_of("bert")
     data, other = make_data(30, 16), make_data(30, 16, kind="regression", seed=3)
-    outcome = interleave(encoder, data, other, measure=("drift",))
+    outcome = interleave(engine, encoder, data, other, measure=("drift",))
     assert outcome.status == "finished"
     assert outcome.steps == 2 * (2 + 1)  # two epochs of 12 examples and of 8, in batches of 8
     assert outcome.train_examples == 12
     assert len(outcome.epochs) == 2
-    assert outcome == interleave(encoder, data, other, measure=("drift",))
+    assert outcome == interleave(engine, encoder, data, other, measure=("drift",))
     alone = reference.train(prepare(encoder, data, size=12, measure=("drift",)), data)
     assert outcome.measures["drift"] != alone.measures["drift"]
-    assert interleave(encoder, data, other, 1).curve != outcome.curve
+    assert interleave(engine, encoder, data, other, 1).curve != outcome.curve
 
 
-def test_interleaved_training_may_ruin_itself(make_data: MakeData) -> None:
+@ENGINES
+def test_interleaved_training_may_ruin_itself(make_data: MakeData, engine: str) -> None:
     encoder = encoder_of("bert")
     data, other = make_data(30, 16), make_data(30, 16, kind="regression", seed=3)
-    outcome = interleave(encoder, data, other, protocol={"learning_rate": 1e30})
+    outcome = interleave(engine, encoder, data, other, protocol={"learning_rate": 1e30})
     assert outcome.status == "failed"
     assert "nan" in outcome.reason

@@ -31,6 +31,7 @@ from palimpsest.training.data import Data, prepare_data
 from palimpsest.training.evaluation import OnLosses, coarse_curves, failure
 from palimpsest.training.outcome import Outcome
 from palimpsest.training.preparation import Prepared
+from palimpsest.training.together import can_be_stacked
 
 T = TypeVar("T")
 Engine = Literal["stacked", "reference"]
@@ -106,8 +107,7 @@ def execute(
     pending = {p.trial.identity: p for p in prepared}
     clock, last = Clock(), [time.monotonic(), 0.0]
     took: dict[str, float] = {}
-    # Interleaved tasks are trained by the plain loop, whatever the engine; probes all together.
-    plain = bool(data.beside) or (engine == "reference" and not job.probing)
+    plain = not job.probing and (engine == "reference" or not can_be_stacked(data))
     emit(Event("begin", trials=tuple(left)))
     look = _Look(pending, emit)
 

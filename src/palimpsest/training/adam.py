@@ -41,13 +41,20 @@ class HostAdam:
                      weight_decay=protocol.weight_decay, fused=True)
             )  # fmt: skip
 
-    def step(self, number: int, gradients: Mapping[str, torch.Tensor]) -> None:
-        """Move the weights of all trials that have a step with this number, counted from 0."""
+    def step(
+        self, number: int, gradients: Mapping[str, torch.Tensor], resting: Callable[[int, int], Sequence[str]]
+    ) -> None:
+        """Move the weights of all trials that have a step with this number, counted from 0.
+
+        But not those that `resting(t, number)` names: for them it is as if there were no such step.
+        """
         for t, (parts, optimizer) in enumerate(zip(self._parts, self._optimizers, strict=True)):
             if number >= self._lengths[t]:
                 continue
             for name, part in parts.items():
                 part.grad = gradients[name][t].contiguous()
+            for name in resting(t, number):
+                parts[name].grad = None
             clip = self._clips[t]
             if clip is not None:
                 torch.nn.utils.clip_grad_norm_(parts.values(), clip)
@@ -57,12 +64,13 @@ class HostAdam:
 
 
 def corrections(protocol: Protocol, count: torch.Tensor) -> torch.Tensor:
-    """Factors [2] on the gradient's mean and on the root of its square's, which both start at 0; `count` is from 1 on.
+    """Factors [2, n] on the gradient's mean and on the root of its square's, which both start at 0; `count` [n] is from
+    1 on, one for all trials or one for each.
 
     Once for a step: a power for every weight would take longer than all else that Adam does.
     """
     count = count.double()
-    return torch.cat([1 / (1 - protocol.beta1**count), (1 - protocol.beta2**count).rsqrt()]).float()
+    return torch.stack([1 / (1 - protocol.beta1**count), (1 - protocol.beta2**count).rsqrt()]).float()
 
 
 def device_update(protocol: Protocol) -> Callable[..., None]:
@@ -70,7 +78,7 @@ def device_update(protocol: Protocol) -> Callable[..., None]:
 
     ``update(weight, first, second, work, gradient, active, rate, scale, correction)`` with the fp32 weight and moments
     and the bf16 working copy, all [T, …]; which trials are active [T] (the others stay as they are, whatever their
-    gradient), the rate [T] at this step, the clipping factor [T], and what the moments are multiplied with [2].
+    gradient), the rate [T] at this step, the clipping factor [T], and what the moments are multiplied with [2, 1 or T].
     """
     beta1, beta2, epsilon, decay = protocol.beta1, protocol.beta2, protocol.epsilon, protocol.weight_decay
 
@@ -80,12 +88,13 @@ def device_update(protocol: Protocol) -> Callable[..., None]:
     ) -> None:  # fmt: skip
         along = (-1, *[1] * (weight.dim() - 1))
         on, lr = active.view(along), rate.view(along)
+        mean, root = (factor.view(along) for factor in correction)
         g = gradient.float() * scale.view(along)
         m = first + (g - first) * (1 - beta1)
         v = second * beta2 + g * g * (1 - beta2)
         moved = weight * (1 - lr * decay) if decay else weight
-        denominator = v.sqrt() * correction[1] + epsilon
-        moved = torch.where(on, moved - lr * correction[0] * (m / denominator), weight)
+        denominator = v.sqrt() * root + epsilon
+        moved = torch.where(on, moved - lr * mean * (m / denominator), weight)
         weight.copy_(moved)
         first.copy_(torch.where(on, m, first))
         second.copy_(torch.where(on, v, second))

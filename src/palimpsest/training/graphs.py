@@ -41,6 +41,7 @@ class GraphStepper(Stepper):
         self._active = torch.arange(pack.steps, device=device) < ends[:, None]
         self._rates = torch.as_tensor(pack.rates, dtype=torch.float32, device=device)
         self._keys = torch.as_tensor(pack.keys, device=device)
+        self._tasks = None if pack.tasks is None else torch.as_tensor(pack.tasks, device=device)
         self._step = torch.zeros(1, dtype=torch.long, device=device)
         self._losses = torch.full((trials, pack.steps), float("nan"), device=device)
 
@@ -70,7 +71,8 @@ class GraphStepper(Stepper):
 
     def _batch(self, shape: Shape) -> tuple[Batch, torch.Tensor]:
         rows, keys, starts = (x.index_select(1, self._step)[:, 0] for x in (self._rows, self._keys, self._starts))
-        batch = self.stack.renumber(self.stack.training.take(rows, shape[1]))
+        tasks = None if self._tasks is None else self._tasks.index_select(1, self._step)[:, 0]
+        batch = self.stack.batch(rows, tasks, shape[1])
         return share(batch, starts, *shape) if self.shapes.shared(shape) else batch, keys
 
     def _turn(self, shape: Shape, active: torch.Tensor) -> torch.Tensor:
@@ -84,14 +86,29 @@ class GraphStepper(Stepper):
         found, losses = compute(self.stack.network, self._work, batch, keys)
         rates = self._rates.index_select(1, self._step)[:, 0] * self._factors
         scale = self._scale(found)
-        correction = corrections(self.stack.pack.trials[0].protocol, self._step + 1)
+        usual = active, corrections(self.stack.pack.trials[0].protocol, self._step + 1)
+        heads = self._heads(active)
         for name, gradient in found.items():
-            each = (*self._slots[name], gradient, active, rates[self.stack.layers[name]], scale)
+            on, correction = usual if name not in self.stack.heads else heads[self.stack.heads[name]]
+            each = (*self._slots[name], gradient, on, rates[self.stack.layers[name]], scale)
             for tensor in each:
                 torch._dynamo.maybe_mark_dynamic(tensor, 0)  # packs of all sizes share the program
             with torch.no_grad():
                 self._update(*each, correction)
         return losses
+
+    def _heads(self, active: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """For every task of several: whose head learns at this step, and Adam's corrections for its own steps."""
+        if self._tasks is None:
+            return []
+        steps = torch.arange(self._tasks.shape[1], device=self._step.device)
+        found = []
+        for number in range(len(self.stack.network.tasks)):
+            own = self._tasks == number
+            count = (own & (steps <= self._step)).sum(dim=1).clamp(min=1)
+            on = active & own.index_select(1, self._step)[:, 0]
+            found.append((on, corrections(self.stack.pack.trials[0].protocol, count)))
+        return found
 
     def _scale(self, found: dict[str, torch.Tensor]) -> torch.Tensor:
         """The factor [T] by which clipping shortens the gradients."""
@@ -191,7 +208,8 @@ def fitting_trials(trials: Sequence[Prepared], data: Data, device: torch.device)
     lengths = stack.training.host_lengths[stack.pack.rows]
     worst = int(lengths.max(axis=-1).argmax())
     length = min(-(-int(lengths.max()) // 16) * 16, stack.training.ids.shape[1])
-    batch = stack.renumber(stack.training.take(torch.as_tensor(stack.pack.rows[:, worst], device=device), length))
+    tasks = None if stack.pack.tasks is None else torch.as_tensor(stack.pack.tasks[:, worst], device=device)
+    batch = stack.batch(torch.as_tensor(stack.pack.rows[:, worst], device=device), tasks, length)
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()

@@ -1,17 +1,14 @@
-"""Several tasks at once: their batches in a random order, one encoder, a head for each. One trial at a time."""
+"""Several tasks at once, one trial at a time: one encoder, a head for each task. The plain loop; see together.py."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import nn
 
-from palimpsest import streams
-from palimpsest.training.batches import Rows
 from palimpsest.training.data import Data
 from palimpsest.training.evaluation import Evaluation, OnLosses, evaluate, failure, ruined
 from palimpsest.training.kernels import good_kernels
@@ -19,6 +16,7 @@ from palimpsest.training.network import Network, batch_loss
 from palimpsest.training.outcome import Outcome
 from palimpsest.training.preparation import Prepared
 from palimpsest.training.reference import batch_of, finished, optimizer_of, predict, update
+from palimpsest.training.together import everyone, schedule
 
 
 @good_kernels
@@ -31,29 +29,28 @@ def train(
 ) -> Outcome:
     """Finetune one trial on its own task and, in between, on those beside it.
 
-    An epoch is one pass over the examples of every task; their batches come in an order drawn with the trial's order
-    seed. The trial is judged by its own task alone, and its losses are those of its own batches.
+    The trial is judged by its own task alone, and its losses are those of its own batches.
     """
-    trial, protocol, task = prepared.trial, prepared.protocol, prepared.task
-    everyone = [prepared, *(_companion(prepared, n, other) for n, other in enumerate(data.beside))]
-    network, heads = _network(everyone)
+    protocol, task = prepared.protocol, prepared.task
+    tasks = everyone(prepared, data)
+    network, heads = _network(tasks)
     network.to(device)
     padded = [own.on(device) for own in (data, *data.beside)]
-    schedule = _schedule(everyone, (data, *data.beside), trial.seeds.order)
-    steps, stretch = len(schedule), prepared.evaluated_every(len(schedule))
+    due = schedule(prepared, data)
+    steps, stretch = len(due), prepared.evaluated_every(len(due))
     rates, keys = prepared.rates(steps), torch.as_tensor(prepared.dropout_keys(steps), device=device)
     optimizer = optimizer_of(network, prepared)
 
     train_losses: list[float] = []
     evaluations: list[Evaluation] = []
-    for step, (number, rows) in enumerate(schedule):
+    for step, (number, rows) in enumerate(due):
         network.train()
-        network.head, network.kind = heads[number], everyone[number].task.kind
+        network.head, network.kind = heads[number], tasks[number].task.kind
         batch = batch_of(padded[number][0], rows, protocol)
         loss = batch_loss(network(batch.ids, batch.types, batch.mask, keys[step]), batch, network.kind)
         value = loss.item()
         if not math.isfinite(value):
-            reason = f"the training loss on {everyone[number].task.name} became {value} at step {step + 1}"
+            reason = f"the training loss on {tasks[number].task.name} became {value} at step {step + 1}"
             return failure(reason, task.metrics[0], np.array(train_losses))
         if number == 0:
             train_losses.append(value)
@@ -75,20 +72,13 @@ def train(
     return finished(prepared, data, device, network, np.array(train_losses), evaluations, steps)
 
 
-def _companion(prepared: Prepared, number: int, data: Data) -> Prepared:
-    """A task beside the trial's own, as a trial: its examples are drawn, and its head made, as they would be alone."""
-    beside = prepared.trial.alongside[number]
-    changes = {"task": beside.task, "data": beside.data, "size": beside.size, "alongside": ()}
-    return replace(prepared, trial=prepared.trial.model_copy(update=changes), task=data.task, keep=None)
-
-
-def _network(everyone: list[Prepared]) -> tuple[Network, list[nn.Linear]]:
+def _network(tasks: list[Prepared]) -> tuple[Network, list[nn.Linear]]:
     """One network and all heads. Tasks with one label per example share a pooler; spans have no use for one."""
-    lead = next((p for p in everyone if p.task.kind != "spans"), everyone[0])
+    lead = next((p for p in tasks if p.task.kind != "spans"), tasks[0])
     network = Network(lead.body, lead.task.kind, lead.outputs, lead.protocol)
     network.load_state_dict(lead.initial_state())
     heads = []
-    for p in everyone:
+    for p in tasks:
         state = p.head_state()
         outputs, hidden = state["head.weight"].shape
         head = nn.Linear(hidden, outputs, device="meta").to_empty(device="cpu")
@@ -97,14 +87,3 @@ def _network(everyone: list[Prepared]) -> tuple[Network, list[nn.Linear]]:
     network.heads = nn.ModuleList(heads)  # so that all of them are moved and trained
     network.head = heads[0]
     return network, heads
-
-
-def _schedule(everyone: list[Prepared], data: tuple[Data, ...], seed: int) -> list[tuple[int, Rows]]:
-    """(number of the task, rows) for every step."""
-    epochs = everyone[0].protocol.epochs
-    batches = [np.split(p.training_rows(d.window_owners), epochs) for p, d in zip(everyone, data, strict=True)]
-    schedule: list[tuple[int, Rows]] = []
-    for epoch in range(epochs):
-        due = [(number, rows) for number, own in enumerate(batches) for rows in own[epoch]]
-        schedule += [due[i] for i in streams.permutation(len(due), "interleaving", seed, epoch)]
-    return schedule

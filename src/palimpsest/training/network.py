@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import torch
@@ -35,14 +36,19 @@ class Batch(NamedTuple):
     targets: torch.Tensor  # int [B], float [B], or int [B, 2] (first and last token of the answer)
     present: torch.Tensor  # float [B]
     shared: Shared | tuple[()] = ()  # empty, and not None, because vmap goes through it
+    task: torch.Tensor | tuple[()] = ()  # int []: the number of the task, where there are several
 
 
 class Network(nn.Module):
     """Encoder → pooling → linear. The encoder's own pooler is kept outside of it, so that all families look alike."""
 
-    def __init__(self, encoder: Encoder, kind: Kind, outputs: int, protocol: Protocol) -> None:
+    def __init__(
+        self, encoder: Encoder, kind: Kind, outputs: int, protocol: Protocol, others: Sequence[tuple[Kind, int]] = ()
+    ) -> None:
+        """`others` are the kinds and outputs of tasks that are learnt in between, each with a head of its own."""
         super().__init__()
         self.kind = kind
+        self.tasks = ((kind, outputs), *others)
         self.pooling = protocol.pooling
         self.stream = Stream()
         self.token_types = encoder.anatomy.family.token_types
@@ -53,6 +59,7 @@ class Network(nn.Module):
         hidden = encoder.anatomy.hidden
         self.pooler = _empty(hidden, hidden) if self.pooling == "pooler" and kind != "spans" else None
         self.head = _empty(hidden, outputs)
+        self.others = nn.ModuleList(_empty(hidden, own) for _, own in others)
         if not protocol.dropout:
             for module in self.encoder.modules():
                 if isinstance(module, nn.Dropout):
@@ -92,7 +99,7 @@ class Network(nn.Module):
         hidden: torch.Tensor | None = None,
         shared: Shared | tuple[()] = (),
     ) -> torch.Tensor:
-        """Logits: [B, outputs], or [B, L, 2] for spans.
+        """Logits: [B, outputs], or [B, L, 2] for spans. In training the outputs of all tasks, one after the other.
 
         `key` is the dropout stream of this step; `hidden`, the last hidden states, if they are already known.
         """
@@ -109,10 +116,28 @@ class Network(nn.Module):
             hidden = pool_shared(hidden, shared, self.pooling) if shared else pool(hidden, mask, self.pooling)
             if self.pooler is not None:
                 hidden = torch.tanh(self.pooler(hidden))
-        logits: torch.Tensor = self.head(self.head_dropout(hidden)).float()
+        hidden = self.head_dropout(hidden)
+        logits: torch.Tensor = self.head(hidden).float()
+        if self.training and self.others:
+            logits = torch.cat([logits, *(head(hidden).float() for head in self.others)], dim=-1)
         if self.kind == "spans":
             logits = logits.masked_fill(~mask[..., None], -1e4)
         return logits
+
+    def loss(self, logits: torch.Tensor, batch: Batch) -> torch.Tensor:
+        """The mean loss over the examples that are present, by the task that they belong to."""
+        if not self.others:
+            return batch_loss(logits, batch, self.kind)
+        each, begin = [], 0
+        for kind, outputs in self.tasks:
+            # The labels of another task may be no labels of this one; what comes of them is not used.
+            targets = batch.targets.long().clamp(0, outputs - 1) if kind == "classification" else batch.targets
+            own = logits[..., begin : begin + outputs]
+            each.append(batch_loss(own, batch._replace(targets=targets), kind))
+            begin += outputs
+        assert isinstance(batch.task, torch.Tensor)
+        chosen: torch.Tensor = torch.arange(len(each), device=logits.device) == batch.task
+        return torch.where(chosen, torch.stack(each), 0.0).sum()
 
 
 def _empty(inputs: int, outputs: int) -> nn.Linear:

@@ -23,9 +23,13 @@ from palimpsest.training.batches import Padded, Rows
 from palimpsest.training.data import Data
 from palimpsest.training.evaluation import chunks
 from palimpsest.training.layers import Fold
-from palimpsest.training.network import Batch, Kind, Network, Shared, batch_loss
+from palimpsest.training.network import Batch, Kind, Network, Shared
 from palimpsest.training.preparation import Prepared
+from palimpsest.training.together import everyone, other_heads, united, united_schedule
 from palimpsest.training.vocabulary import Vocabulary, vocabulary, whole_vocabulary
+
+Others = tuple[tuple[Kind, int], ...]
+"""Kinds and outputs of the tasks beside the trials' own."""
 
 _EVALUATION_TOKENS = {"cpu": 4096, "cuda": 131_072}  # tokens of all trials together in one evaluation batch
 
@@ -39,6 +43,7 @@ class Pack:
     rows: npt.NDArray[np.int64]  # [T, steps, batch], -1 where a trial has no example or has ended
     rates: npt.NDArray[np.float64]  # [T, steps], 0 where a trial has ended
     keys: npt.NDArray[np.int32]  # [T, steps, 2]
+    tasks: npt.NDArray[np.int64] | None  # [T, steps]: whose batch it is (0: their own), where trials learn several
     lengths: tuple[int, ...]  # steps of each trial
     boundaries: frozenset[int]  # steps after which some trial is evaluated
 
@@ -50,10 +55,15 @@ class Pack:
     def steps(self) -> int:
         return int(self.rows.shape[1])
 
+    def own(self, t: int, losses: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Of a trial's losses so far, those of its own task."""
+        return losses if self.tasks is None else losses[self.tasks[t, : len(losses)] == 0]
+
 
 def assemble(trials: Sequence[Prepared], data: Data, places: int | None = None) -> Pack:
     """Lay the trials' schedules side by side, in as many places as there are trials, or more."""
-    each = [p.training_rows(data.window_owners) for p in trials]
+    turns = [united_schedule(p, data) for p in trials] if data.beside else []
+    each = [rows for rows, _ in turns] or [p.training_rows(data.window_owners) for p in trials]
     steps, batch = max(len(r) for r in each), each[0].shape[1]
     places = places or len(trials)
     rows = np.full((places, steps, batch), -1, dtype=np.int64)
@@ -66,7 +76,12 @@ def assemble(trials: Sequence[Prepared], data: Data, places: int | None = None) 
         keys[t, : len(own)] = prepared.dropout_keys(len(own))
         stretch = prepared.evaluated_every(len(own))
         boundaries |= set(range(stretch, len(own) + 1, stretch))
-    return Pack(trials, data, rows, rates, keys, tuple(len(r) for r in each), frozenset(boundaries))
+    tasks = np.zeros((places, steps), dtype=np.int64)
+    for t, (_, numbers) in enumerate(turns):
+        tasks[t, : len(numbers)] = numbers
+    return Pack(
+        trials, data, rows, rates, keys, tasks if turns else None, tuple(len(r) for r in each), frozenset(boundaries)
+    )
 
 
 class Stack:
@@ -77,8 +92,10 @@ class Stack:
         self.pack, self.device = pack, device
         self.kind = first.task.kind
         self.limit = first.protocol.max_length
-        self.network = _network(first.body, self.kind, first.outputs, _shape(first.protocol), device)
-        self.training, self.validation = pack.data.on(device)
+        others = tuple((p.task.kind, p.outputs) for p in everyone(first, pack.data)[1:])
+        self.network = _network(first.body, self.kind, first.outputs, _shape(first.protocol), others, device)
+        self.data = united(pack.data) if others else pack.data
+        self.training, self.validation = self.data.on(device)
         family = first.encoder.anatomy.family
         self.word = f"encoder.{family.word_embeddings}"
         self.vocabulary = self._vocabulary()
@@ -86,6 +103,8 @@ class Stack:
         shapes[self.word] = (len(self.vocabulary.trained), *shapes[self.word][1:])
         # Each weight is a tensor of its own: what it is compiled into does not depend on how many words others have.
         self.weights = {name: torch.zeros(pack.places, *shape, device=device) for name, shape in shapes.items()}
+        # The task that a head belongs to, where there are several: it learns from that task's batches alone.
+        self.heads = {n: number for number, head in enumerate(_heads(others)) for n in shapes if n.startswith(head)}
         self.layers = {name: first.encoder.anatomy.layer_of(name.removeprefix("encoder.")) or 0 for name in shapes}
         self._pretrained = {name: w.to(device) for name, w in first.encoder.state.items()}
         if all(p.start is None for p in pack.trials):
@@ -109,7 +128,7 @@ class Stack:
         return self.kind != "spans"
 
     def _vocabulary(self) -> Vocabulary:
-        first, data = self.pack.trials[0], self.pack.data
+        first, data = self.pack.trials[0], self.data
         size = first.encoder.state[first.encoder.anatomy.family.word_embeddings].shape[0]
         if first.protocol.weight_decay:
             return whole_vocabulary(size, self.device)
@@ -125,7 +144,8 @@ class Stack:
         seeds = [prepared.trial.seeds.reinit for prepared in self.pack.trials]
         for t in sorted(range(len(seeds)), key=seeds.__getitem__):
             drawn = {key: values for key, values in drawn.items() if key[1] == seeds[t]}
-            state = self.pack.trials[t].initial_state(self._pretrained, drawn)
+            prepared = self.pack.trials[t]
+            state = prepared.initial_state(self._pretrained, drawn) | other_heads(prepared, self.pack.data)
             for name, weight in self.weights.items():
                 weight[t] = state[name][self.vocabulary.trained] if name == self.word else state[name]
 
@@ -141,6 +161,16 @@ class Stack:
         words = self._words(prepared).clone()
         words[trained] = weights[self.word][self.vocabulary.number[trained].long()]
         return prepared.learnt({**weights, self.word: words})
+
+    def batch(self, rows: torch.Tensor, tasks: torch.Tensor | None, length: int) -> Batch:
+        """Training examples of all trials [T, B] and, where there are several, the tasks [T] that they belong to."""
+        batch = self.renumber(self.training.take(rows, length))
+        return batch if tasks is None else batch._replace(task=tasks)
+
+    def resting(self, t: int, step: int) -> list[str]:
+        """The heads of a trial that have nothing to learn in a step: those of other tasks than its batch's."""
+        tasks = self.pack.tasks
+        return [] if tasks is None else [name for name, number in self.heads.items() if number != tasks[t, step]]
 
     def renumber(self, batch: Batch) -> Batch:
         """Token ids → rows of the trained word embeddings."""
@@ -188,7 +218,7 @@ def gradients(
         logits = functional_call(
             network, own, (examples.ids, examples.types, examples.mask, key), {"shared": examples.shared}
         )
-        return batch_loss(logits, examples, network.kind)
+        return network.loss(logits, examples)
 
     losses = vmap(loss)(weights, batch, keys)
     return _differentiate(losses, weights)
@@ -213,7 +243,7 @@ def folded_gradients(
     def loss(own: dict[str, torch.Tensor], states: torch.Tensor, examples: Batch, key: torch.Tensor) -> torch.Tensor:
         given = (examples.ids, examples.types, examples.mask, key, states, examples.shared)
         logits = functional_call(network, own, given)
-        return batch_loss(logits, examples, network.kind)
+        return network.loss(logits, examples)
 
     losses = vmap(loss)(rest, hidden, batch, keys)
     return _differentiate(losses, weights)
@@ -232,6 +262,13 @@ def _shape(protocol: Protocol) -> Protocol:
 
 
 @lru_cache(maxsize=8)
-def _network(encoder: Encoder, kind: Kind, outputs: int, protocol: Protocol, device: torch.device) -> Network:
+def _network(
+    encoder: Encoder, kind: Kind, outputs: int, protocol: Protocol, others: Others, device: torch.device
+) -> Network:
     """The network that packs of this shape compute with; kept, because what is compiled is kept with it."""
-    return Network(encoder, kind, outputs, protocol).to(device)
+    return Network(encoder, kind, outputs, protocol, others).to(device)
+
+
+def _heads(others: Others) -> list[str]:
+    """Where the heads of several tasks are in a network."""
+    return ["head.", *(f"others.{number}." for number in range(len(others)))] if others else []

@@ -125,23 +125,28 @@ class _Ledger:
                 continue
             bad = np.flatnonzero(~np.isfinite(losses[t, :step]))
             if len(bad):
-                reason = f"the training loss became {losses[t, bad[0]]} at step {bad[0] + 1}"
-                self._close(t, failure(reason, prepared.task.metrics[0], losses[t, : bad[0]]))
+                reason = f"the training loss{self._on(t, bad[0])} became {losses[t, bad[0]]} at step {bad[0] + 1}"
+                self._close(t, failure(reason, prepared.task.metrics[0], self._pack.own(t, losses[t, : bad[0]])))
             else:
                 due.append(t)
         if not due:
             return
         logits = predict()
         for t in due:
-            prepared = self._pack.trials[t]
+            prepared, own = self._pack.trials[t], self._pack.own(t, losses[t, :step])
             found = evaluate(prepared.task, self._pack.data.validation, logits[t], prepared.protocol)
             self._evaluations[t].append(found)
             if not math.isfinite(found.loss):
-                self._close(t, failure(ruined(found.loss, step), prepared.task.metrics[0], losses[t, :step]))
-            elif step == self._pack.lengths[t] or prepared.converged(losses[t, :step], len(self._evaluations[t])):
-                self._close(t, self._finished(t, losses[t, :step]))
+                self._close(t, failure(ruined(found.loss, step), prepared.task.metrics[0], own))
+            elif step == self._pack.lengths[t] or prepared.converged(own, len(self._evaluations[t])):
+                self._close(t, self._finished(t, own, step))
 
-    def _finished(self, t: int, losses: npt.NDArray[np.float64]) -> Outcome:
+    def _on(self, t: int, step: int) -> str:
+        """Which task a step is of, in words, where there are several."""
+        pack = self._pack
+        return "" if pack.tasks is None else f" on {(pack.data, *pack.data.beside)[pack.tasks[t, step]].task.name}"
+
+    def _finished(self, t: int, losses: npt.NDArray[np.float64], steps: int) -> Outcome:
         prepared, last = self._pack.trials[t], self._evaluations[t][-1]
         return Outcome(
             status="finished",
@@ -151,7 +156,7 @@ class _Ledger:
             curve=curve(losses),
             predictions=last.predictions,
             train_examples=len(prepared.examples),
-            steps=len(losses),
+            steps=steps,
             measures=conclude(prepared, self._pack.data, lambda: self._stack.learnt(t), self._stack.device),
         )
 

@@ -49,13 +49,14 @@ class HostStepper(Stepper):
         stack.network.train()
         rows = pack.rows[:, step]
         length = stack.training.length(rows, stack.limit)
-        batch = stack.renumber(stack.training.take(torch.as_tensor(rows), length))
+        tasks = None if pack.tasks is None else torch.as_tensor(pack.tasks[:, step])
+        batch = stack.batch(torch.as_tensor(rows), tasks, length)
         if stack.shares:
             starts, lines = arrange(stack.lengths[:, step], length)
             batch = share(batch, torch.as_tensor(starts), int(lines.max()), length)
         found, losses = gradients(stack.network, self._weights, batch, torch.as_tensor(pack.keys[:, step]))
         self._losses[:, step] = losses.numpy()
-        self._optimizer.step(step, found)
+        self._optimizer.step(step, found, stack.resting)
 
     def losses(self) -> npt.NDArray[np.float64]:
         return self._losses
