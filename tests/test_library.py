@@ -45,6 +45,25 @@ def test_run_gives_a_table_and_runs_nothing_twice(study: Study, tmp_path: Path) 
     assert list(again["score"]) == list(table["score"])
 
 
+@pytest.mark.parametrize("way", ["script.py", "-"])
+def test_a_plain_script_may_run_a_study_on_several_processes(
+    study: Study, tmp_path: Path, tiny_checkpoint: Path, way: str
+) -> None:
+    settings = study.model_dump(mode="json", exclude_defaults=True) | {"encoder": str(tiny_checkpoint)}
+    text = (
+        "import palimpsest\nfrom palimpsest.specs.study import Study\nprint('begins', flush=True)\n"
+        f"study = Study.parse({settings!r}, 'it')\n"
+        "print(len(palimpsest.run(study, 'store', processes=2, device='cpu')), __name__, flush=True)\n"
+    )
+    (tmp_path / "script.py").write_text(text)
+    done = subprocess.run([sys.executable, way], input=text, cwd=tmp_path, capture_output=True, text=True, timeout=200)
+    assert (done.returncode, done.stdout) == (0, "begins\n4 __main__\n"), done.stderr
+
+
+def test_what_there_is_can_be_found() -> None:
+    assert set(palimpsest.__all__) <= set(dir(palimpsest))
+
+
 def test_run_takes_what_the_command_line_takes(tmp_path: Path) -> None:
     with pytest.raises(palimpsest.PalimpsestError, match="unknown setting 'trils'"):
         palimpsest.run("demo", tmp_path / "store", settings={"trils": 1})

@@ -76,5 +76,9 @@ class NothingFinished(StoreError):
     pass
 
 
+class NotInStudy(PalimpsestError):
+    pass
+
+
 class TrainingError(PalimpsestError):
     pass

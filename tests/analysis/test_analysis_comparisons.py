@@ -62,7 +62,8 @@ def test_sign_flips_are_counted_exactly() -> None:
     assert paired([1.0, -1.0], "median").p == 1.0
 
 
-def test_one_pair_says_nothing_and_no_spread_says_all() -> None:
+def test_one_pair_says_nothing_and_pairs_without_spread_little() -> None:
     assert np.isnan(paired([0.1]).p)
     assert paired([0.0, 0.0, 0.0]).p == 1.0
-    assert paired([0.1, 0.1, 0.1]).p == 0.0
+    assert paired([-0.001, -0.001]).p == 0.5
+    assert paired([0.3 - 0.2, 0.1, 0.1]).p == 0.25  # but for rounding

@@ -105,6 +105,15 @@ def test_figures_of_one_kind_need_not_be_named(folder: Path, finished: Path, pal
     assert (folder / "a/schematic.png").read_bytes() == (folder / "b/schematic.png").read_bytes()
 
 
+def test_status_keeps_scores_together_beside_long_names(folder: Path, finished: Path, palimpsest: Command) -> None:
+    path = folder / "study.yaml"
+    path.write_text(
+        path.read_text().replace("kind: incremental\n", f"kind: incremental\n    label: {'long ' * 20}\n", 1)
+    )
+    shown = palimpsest("status", "study.yaml", "--store", finished).out
+    assert re.search(r"\d\.\d{3} – \d\.\d{3}", shown)
+
+
 def test_status_says_that_a_run_is_at_work(finished: Path, palimpsest: Command) -> None:
     note = {"finished": 3, "total": 9, "trials_per_minute": 2.5, "seconds_left": 23}
     write_note(open_store(finished), "running", "1-2", note)

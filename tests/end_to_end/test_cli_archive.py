@@ -98,7 +98,7 @@ def test_an_archive_is_not_run_into(folder: Path, archived: Path, palimpsest: Co
 
 def test_a_store_again(folder: Path, archived: Path, palimpsest: Command) -> None:
     answer = palimpsest("export", "--store", "r.parquet", "--format", "store", "--out", "back")
-    assert (answer.code, answer.out) == (0, "back: 8 records of r.parquet\n")
+    assert (answer.code, answer.out) == (0, "back: 8 records of r.parquet, 8 of them new\n")
     assert records(folder / "back") == records(folder / "results")
     assert "Nothing to run" in palimpsest("run", "study.yaml", "--store", "back").out
     assert archived.is_file()

@@ -29,6 +29,18 @@ def layer(number: int, names: Weights) -> set[str]:
     return {name for name in names if name.startswith(f"encoder.layer.{number - 1}.")}
 
 
+def test_a_pooler_that_is_not_there_is_not_made_up(folder: Path, palimpsest: Command, tiny_checkpoint: Path) -> None:
+    bare = AutoModel.from_pretrained(tiny_checkpoint, add_pooling_layer=False)
+    bare.save_pretrained(folder / "bare")
+    AutoTokenizer.from_pretrained(tiny_checkpoint).save_pretrained(folder / "bare")
+    for name in ("one", "two"):
+        answer = palimpsest("surgery", "bare", "--reinit", "2", "--out", name)
+        assert (answer.code, answer.out.splitlines()[0]) == (0, "layer 2 re-initialised")
+    one, two = ((folder / name / "model.safetensors").read_bytes() for name in ("one", "two"))
+    assert one == two
+    assert b"pooler" not in one
+
+
 def test_layers_are_reinitialised(folder: Path, palimpsest: Command, tiny_checkpoint: Path) -> None:
     answer = palimpsest("surgery", tiny_checkpoint, "--reinit", "2-3", "--out", "new")
     assert (answer.code, answer.err) == (0, "")

@@ -33,6 +33,18 @@ def test_every_missing_trial_is_in_exactly_one_shard(trials: int, of: int, data:
         assert trials // of <= len(whole) <= -(-trials // of)
 
 
+def test_the_first_trials_are_shared_out_evenly() -> None:
+    each = [(point, n) for point in range(10) for n in range(2)]
+    cells = [
+        Cell(Trial(encoder="tiny", task="sst2", size=8 + point, seeds=Seeds.of(n)), {"size": point, "trial": n})
+        for point, n in each
+    ]
+    plan = Plan((), cells, Resources({}, {}, Path()), {}, {})
+    parts = [plan.missing(shard=Shard(n, 2), first=1) for n in (1, 2)]
+    assert [len(part) for part in parts] == [5, 5]
+    assert not set(parts[0]) & set(parts[1])
+
+
 @pytest.mark.parametrize("text", ["0/4", "5/4", "1", "1/0", "/", "a/b", "-1/4", "1/4/5", "１/4", ""])
 def test_what_is_no_shard(text: str) -> None:
     with pytest.raises(SpecError, match="is not of the form i/n"):

@@ -26,7 +26,8 @@ def sequence(tables: Any) -> Any:
     gains = {("rte", "mrpc"): 0.05, ("mrpc", "wnli"): -0.03, ("rte", "with rte, mrpc"): 0.02}
 
     def score(at: dict[str, Any]) -> float:
-        return 0.6 + 0.01 * at["trial"] + gains.get((at["task"], at["chain"]), 0.0) + 1e-4 * ((at["trial"] * 7) % 3)
+        noise = 1e-4 * ((at["trial"] * 7 + len(at["chain"])) % 3)  # another one for each chain
+        return 0.6 + 0.01 * at["trial"] + gains.get((at["task"], at["chain"]), 0.0) + noise
 
     set_scores(made, score)
     return made

@@ -206,6 +206,18 @@ def at(**fields: Any) -> dict[str, Any]:
     return {"tasks": "sst2", "experiments": [{"kind": "incremental"} | fields]}
 
 
+def test_a_key_from_elsewhere_is_not_its_own_suggestion(tmp_path: Path) -> None:
+    task = {"name": "x", "train": "a", "validation": "b", "text": "s", "label": "l", "title": "y"}
+    with pytest.raises(UnknownName, match="unknown key 'title'") as found:
+        study_of(tmp_path, PLAIN | {"tasks": [task]})
+    assert "Did you mean 'title'" not in str(found.value)
+
+
+def test_an_intervention_without_a_kind(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"variants\.a\.0: there is no 'kind' here, which says what it is"):
+        study_of(tmp_path, at(kind="custom", variants={"a": [{"delete": {"layers": [1]}}]}))
+
+
 @pytest.mark.parametrize(
     ("content", "near"),
     [

@@ -152,6 +152,15 @@ def test_an_unfinished_paper_draws_what_is_there(paper: Paper, tmp_path: Path) -
     assert (tmp_path / "out/tamkin2020/figure6/single.pdf").is_file()
 
 
+def test_a_kind_is_drawn_where_it_can_be(paper: Paper, tmp_path: Path) -> None:
+    paper("figures", "tamkin2020", "--kind", "permutation", "--out", str(tmp_path / "out"))
+    assert {path.parent.name for path in (tmp_path / "out").rglob("*.png")} == {"figure1", "figure4", "table1"}
+    table = paper("tables", "tamkin2020", "--kind", "correlations").output
+    assert table.count("Spearman") == 3
+    with pytest.raises(AssertionError, match="NotInStudy.*needs an experiment of kind 'heads'"):
+        paper("figures", "tamkin2020", "--kind", "heads", "--out", str(tmp_path / "none"))
+
+
 def test_the_diagram_needs_no_results(paper: Paper, tmp_path: Path) -> None:
     paper.store, finished = tmp_path / "none", paper.store
     try:

@@ -123,6 +123,24 @@ def test_it_does_not_touch_the_global_generator() -> None:
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
+def test_models_of_one_config_are_apart() -> None:
+    import transformers
+
+    config = config_of("bert")
+    one, other = (transformers.BertForSequenceClassification(config) for _ in range(2))
+    delete_layers(one, [2])
+    assert [m.config.num_hidden_layers for m in (one, one.bert, one.bert.encoder, other)] == [2, 2, 2, 3]
+    assert one(input_ids=torch.tensor([[1, 2, 3]])).logits.shape == (1, 2)
+    reinitialize(other, layers=[3])
+
+
+def test_a_model_that_was_cut_by_hand() -> None:
+    model = model_of("bert")
+    model.encoder.layer = model.encoder.layer[:2]
+    with pytest.raises(SurgeryError, match="the config says that there are 3 layers, but the model has 2"):
+        reinitialize(model, layers=[1])
+
+
 def test_refusals() -> None:
     import transformers
 
@@ -138,6 +156,9 @@ def test_refusals() -> None:
         (lambda: delete_layers(model, [0]), "layer 0 is out of range"),
         (lambda: delete_layers(model, [3, 2, 1, 1]), "all 3 layers would be deleted"),
         (lambda: reinitialize(torch.nn.Linear(2, 2), layers=[1]), "Linear is not a Hugging Face model"),
+        (lambda: reinitialize(model, layers=3), "layers are a list of numbers, .* not 3"),
+        (lambda: delete_layers(model, "3-4"), "layers are a list of numbers, .* not '3-4'"),
+        (lambda: reinitialize(model, heads=(1, 4)), r"heads are pairs of layer and head, .* not \(1, 4\)"),
     ):
         with pytest.raises(SurgeryError, match=message):
             call()

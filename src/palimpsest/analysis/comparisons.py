@@ -38,7 +38,8 @@ class Difference:
 def paired(differences: npt.ArrayLike, interval: str = "t") -> Difference:
     """Judge paired differences: by Student's t test or, with an interval by the bootstrap, by a sign-flip test.
 
-    One pair says nothing: p is NaN. Differences that are all zero have p = 1.
+    One pair says nothing: p is NaN. Where all differences are the same, which a t test takes for certainty, signs are
+    flipped in any case: two pairs have p = 0.5.
     """
     values = np.asarray(differences, dtype=np.float64)
     values = values[~np.isnan(values)]
@@ -50,8 +51,8 @@ def paired(differences: npt.ArrayLike, interval: str = "t") -> Difference:
 def _t_p(values: Floats) -> float:
     if values.size < 2:
         return math.nan
-    if np.ptp(values) == 0:  # no spread: t would be 0/0 or infinite
-        return 1.0 if values[0] == 0 else 0.0
+    if np.ptp(values) <= 1e-12:  # no spread: t would be 0/0 or infinite
+        return _flip_p(values)
     return float(stats.ttest_1samp(values, 0.0).pvalue)
 
 

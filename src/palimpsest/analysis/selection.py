@@ -9,7 +9,7 @@ import pandas as pd
 
 from palimpsest.analysis.names import METRICS, size_order
 from palimpsest.analysis.statistics import INTERVALS, finished
-from palimpsest.errors import NothingFinished, PalimpsestError, UnknownName
+from palimpsest.errors import NothingFinished, NotInStudy, PalimpsestError, UnknownName
 from palimpsest.specs.size import parse_size, size_label
 
 POINT = ("preserved", "mode", "first", "block_size", "permutation", "layer", "head", "variant", "chain")
@@ -32,7 +32,7 @@ def experiment(
     rows = table[is_(table, "kind", kind)]
     if rows.empty:
         kinds = ", ".join(unique(table["kind"])) or "nothing"
-        raise PalimpsestError(f"this figure or table needs an experiment of kind {kind!r}, but the study has: {kinds}")
+        raise NotInStudy(f"this figure or table needs an experiment of kind {kind!r}, but the study has: {kinds}")
     known = unique(rows["experiment"])
     if label is not None and label not in known:
         raise UnknownName(f"experiment of kind {kind}", label, known)

@@ -66,7 +66,7 @@ def figures(
         check_choice("kind", kind, tuple(FIGURES))
     place = open_if_there(store)
     made = planned(study, place, data, model, set_)
-    with GoingOn(made) as going:
+    with GoingOn(made, kind is not None) as going:
         for one, frame, material in parts(made, place):
             shown = with_published(one) if published else one
             named = [drawing for drawing in shown.figures if kind in (None, drawing.kind)]
@@ -113,7 +113,7 @@ def tables(
         for path in tabulate(made.studies[0], frame, drawing, out, claims=findings) if out else ():
             typer.echo(path)
         return
-    with GoingOn(made) as going:
+    with GoingOn(made, kind is not None) as going:
         for one, frame, material in parts(made, place):
             shown = with_published(one) if published else one
             named = [drawing for drawing in shown.tables if kind in (None, drawing.kind)]
@@ -161,8 +161,8 @@ def export(
     if format == "archive":
         typer.echo(_archive(made, place, target, data, model))
     elif format == "store":
-        count = copy(place, target, made.trials if made else None)
-        typer.echo(f"{target}: {count:,} records of {store}")
+        count, new = copy(place, target, made.trials if made else None)
+        typer.echo(f"{target}: {count:,} records of {store}, {new:,} of them new")
     else:
         typer.echo(write(frame_of(made, place) if made else everything(place), target))
     warn_of_problems(place)

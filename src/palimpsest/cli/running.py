@@ -165,7 +165,7 @@ def status(
                      *(str(int(counts.get(s, 0))) for s in ("finished", "failed", "missing")),
                      f"{scores.min():.3f} – {scores.max():.3f}" if len(scores) else ""))  # fmt: skip
     show_table(
-        study, ["experiment", "task", "size", "finished", "failed", "missing", "scores"], rows, numbers=(3, 4, 5)
+        study, ["experiment", "task", "size", "finished", "failed", "missing", "scores"], rows, (3, 4, 5), wide=0
     )
     console = new_console()
     for note in drivers(place):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palimpsest.cli.terminal import escape, new_console
-from palimpsest.errors import MissingStore, NothingFinished
+from palimpsest.errors import MissingStore, NothingFinished, NotInStudy
 from palimpsest.paths import file_name
 
 if TYPE_CHECKING:
@@ -88,12 +88,16 @@ def parts(made: Plan, store: Store | None) -> Any:
 
 
 class GoingOn:
-    """Drawings that nothing is there of yet are named and passed over; an error if all of a study's are."""
+    """Drawings that nothing is there of yet are named and passed over; an error if all of a study's are.
 
-    def __init__(self, made: Plan) -> None:
-        self._several = len(made.studies) > 1
+    Where a kind of drawing was `asked` for, studies that it is not made for are passed over too, if others are.
+    """
+
+    def __init__(self, made: Plan, asked: bool = False) -> None:
+        self._several, self._asked = len(made.studies) > 1, asked
         self._drawn = False
         self._missed: list[tuple[Study, NothingFinished]] = []
+        self._strange: NotInStudy | None = None
 
     @contextmanager
     def past(self, study: Study) -> Iterator[None]:
@@ -102,6 +106,10 @@ class GoingOn:
             self._drawn = True
         except NothingFinished as error:
             self._missed.append((study, error))
+        except NotInStudy as error:
+            if not (self._asked and self._several):
+                raise
+            self._strange = error
 
     def __enter__(self) -> GoingOn:
         return self
@@ -109,6 +117,8 @@ class GoingOn:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
             return
+        if self._strange and not (self._drawn or self._missed):
+            raise self._strange
         if self._missed and not (self._drawn or self._several):
             raise self._missed[0][1]
         for study, error in self._missed:

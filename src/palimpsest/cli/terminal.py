@@ -19,14 +19,17 @@ def escape(text: str) -> str:
     return markup.escape(text)
 
 
-def show_table(title: str, columns: list[str], rows: Sequence[tuple[str, ...]], numbers: tuple[int, ...] = ()) -> None:
+def show_table(
+    title: str, columns: list[str], rows: Sequence[tuple[str, ...]], numbers: tuple[int, ...] = (), wide: int = -1
+) -> None:
+    """Where there is not enough room, the column number `wide` is broken into lines."""
     from rich.table import Table
     from rich.text import Text
 
     shown = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
     for place, column in enumerate(columns):
         shown.add_column(
-            column, overflow="fold", no_wrap=column != columns[-1], justify="right" if place in numbers else "left"
+            column, overflow="fold", no_wrap=column != columns[wide], justify="right" if place in numbers else "left"
         )
     for row in rows:
         shown.add_row(*(Text(cell) for cell in row))

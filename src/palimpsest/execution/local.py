@@ -13,8 +13,8 @@ import sys
 import time
 import traceback
 from collections import deque
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -142,6 +142,23 @@ def _lost(worker: _Worker, how: str, waiting: deque[tuple[Job, int]], emit: Emit
             waiting.append((replace(worker.job, trials=part, steps=steps), worker.attempt + 1))
 
 
+@contextmanager
+def _nameless_main() -> Iterator[None]:
+    """A process that is started in here does not run the script that this one was started with.
+
+    It would, to know the functions that are defined there, and one that calls `palimpsest.run` without asking whether
+    it is ``__main__`` would start processes in turn. Workers need nothing from there.
+    """
+    main = vars(sys.modules["__main__"])
+    kept: dict[str, Any] = {name: main[name] for name in ("__file__", "__spec__") if name in main}
+    main.pop("__file__", None)
+    main["__spec__"] = None
+    try:
+        yield
+    finally:
+        main.update(kept)
+
+
 class _Worker:
     """A process, and the job it is at."""
 
@@ -150,7 +167,8 @@ class _Worker:
         sharing = processes if device == "cuda" else 1
         what = (theirs, work.resources, work.place, device, work.engine, threads, sharing)
         self.process = context.Process(target=_serve, args=what, daemon=True, name="palimpsest-worker")
-        self.process.start()
+        with _nameless_main():
+            self.process.start()
         theirs.close()
         self._time = work.pack_timeout
         self._deadline = self._begin = 0.0

@@ -78,13 +78,12 @@ class Plan:
     def missing(self, retry_failed: bool = False, shard: Shard | None = None, first: int | None = None) -> list[Trial]:
         """The trials that have to be run (by this shard; the `first` so many of every point of the grids)."""
         done = {"finished"} if retry_failed else {"finished", "failed"}
-        wanted = self.trials if first is None else self._first(first)
+        chosen = set(self.trials) if first is None else self._first(first)
+        wanted = [(id, trial) for id, trial in self.trials.items() if id in chosen]
         return [
             trial
-            for number, (id, trial) in enumerate(self.trials.items())
-            if self.statuses.get(id) not in done
-            and id in wanted
-            and (shard is None or number % shard.of == shard.number - 1)
+            for number, (id, trial) in enumerate(wanted)
+            if self.statuses.get(id) not in done and (shard is None or number % shard.of == shard.number - 1)
         ]
 
     def _first(self, most: int) -> set[str]:

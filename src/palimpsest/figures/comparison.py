@@ -48,11 +48,13 @@ def comparison(
     figure, axes = style.panels(len(names))
     handles: dict[str, Any] = {}
     for ax, task in zip(axes, names, strict=True):
+        there = [label for label in labels if label in set(summary.loc[summary["task"] == task, "experiment"])]
         for i, label in enumerate(labels):
             line = summary[(summary["task"] == task) & (summary["experiment"] == label)]
             if not line.empty:
+                aside = style.aside(there.index(label), len(there))
                 handles[label] = style.bars(
-                    ax, line, "preserved", color=style.HUES[i % len(style.HUES)], aside=style.aside(i, len(labels)),
+                    ax, line, "preserved", color=style.HUES[i % len(style.HUES)], aside=aside,
                     marker=style.MARKERS[i % len(style.MARKERS)], linestyle=_LINES[i % len(_LINES)],
                 )  # fmt: skip
         metric = metric_name(selection.metric(done[done["task"] == task]))

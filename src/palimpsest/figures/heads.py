@@ -94,7 +94,7 @@ def heads(
         values = grid.to_numpy(dtype=np.float64)
         heat_map(ax, values, texts, [f"Layer {i}" for i in layers], [str(j) for j in numbers])
         metric = metric_name(selection.metric(rows[selection.is_(rows, "task", task)]))
-        ax.set(title=style.literal(f"{task_name(task)}: difference in {metric}"))
+        ax.set(title=style.literal(f"{task_name(task)}: {metric}, head re-initialised minus intact"))
     axes[-1].set_xlabel("Head")
     low, high = int(data["n"].min()), int(data["n"].max())
     count = f"paired differences, n = {low}" + (f" to {high}" if high > low else "")
@@ -105,7 +105,7 @@ def heads(
 
 
 def _cell(value: float) -> str:
-    return "" if np.isnan(value) else f"{round(value, 3) + 0.0:+.3f}".replace("-", "−")
+    return "" if np.isnan(value) else f"{value:+.3f}".replace("-", "−") if abs(value) >= 0.0005 else "0.000"
 
 
 def heads_difference(

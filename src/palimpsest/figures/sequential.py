@@ -14,7 +14,7 @@ from palimpsest.analysis import selection
 from palimpsest.analysis.comparisons import CORRECTIONS, SHORT_CORRECTIONS, Correction, corrected, pair_with, paired
 from palimpsest.analysis.names import chain_name, metric_name, size_name, task_name
 from palimpsest.analysis.statistics import INTERVALS, IntervalKind, summarise
-from palimpsest.errors import PalimpsestError
+from palimpsest.errors import NotInStudy
 from palimpsest.figures import style
 from palimpsest.figures.matrix import heat_map
 from palimpsest.figures.text_table import TextTable, number
@@ -36,7 +36,7 @@ def comparisons(
     """
     parts = [selection.experiment(table, kind, tasks=tasks) for kind in _KINDS if selection.has(table, kind)]
     if not parts:
-        raise PalimpsestError("this figure or table needs an experiment of kind 'sequential' or 'interleaved'")
+        raise NotInStudy("this figure or table needs an experiment of kind 'sequential' or 'interleaved'")
     rows, _ = selection.one_size(pd.concat(parts), size)
     done = selection.need_something(rows).drop_duplicates(["task", "chain", "id"])
     summary = summarise(done, ["task", "chain"], interval)

@@ -62,7 +62,7 @@ class StudyPage:
         frame = table(
             [first[number] for number in sorted(first)], None
         )  # a cell of each point: what there is to choose
-        records = list(self.gathered.records({cell.trial.identity for cell in self.cells}))
+        records = list(self.gathered.records(cell.trial.identity for cell in self.cells))
         metrics: dict[str, str] = {}  # task → its own metric
         names: dict[str, None] = {}
         for record in records:

@@ -122,10 +122,13 @@ def explain(error: ValidationError, model: type[BaseModel], where: str) -> SpecE
         place = ".".join(str(p) for p in item["loc"] if not str(p).startswith("function-"))
         if item["type"] == "extra_forbidden":
             key = str(item["loc"][-1])
-            return UnknownName("key", key, _siblings(model, item["loc"]), hint=f"({where}: {place})")
+            return UnknownName("key", key, _siblings(model, item["loc"]) - {key}, hint=f"({where}: {place})")
         if item["type"] == "union_tag_invalid":
             kinds = [kind.strip("'") for kind in item["ctx"]["expected_tags"].split(", ")]
             return UnknownName("kind", item["ctx"]["tag"], kinds, hint=f"({where}: {place})")
+        if item["type"] == "union_tag_not_found":
+            lines.append(f"{where}: {place}: there is no {item['ctx']['discriminator']} here, which says what it is")
+            continue
         if item["type"] == "too_short" and any(_inside(other["loc"], item["loc"]) for other in items):
             continue  # what is missing is what was wrong
         message = item["msg"].removeprefix("Value error, ")

@@ -41,11 +41,13 @@ def export(frame: pd.DataFrame, path: str | os.PathLike[str]) -> Path:
     return path
 
 
-def copy(source: Store, target: str | os.PathLike[str], ids: Iterable[str] | None = None) -> int:
-    """Put the readable records of a store (or those of `ids`) into another, which may have some; how many were put."""
+def copy(source: Store, target: str | os.PathLike[str], ids: Iterable[str] | None = None) -> tuple[int, int]:
+    """Put the readable records of a store (or those of `ids`) into another; how many they are, and how many are new."""
     into = open_store(target, create=True)
-    count = 0
+    before = into.ids()
+    count = new = 0
     for record in source.records(ids):
         into.put(record)
         count += 1
-    return count
+        new += record.id not in before
+    return count, new

@@ -36,6 +36,10 @@ def parse_heads(text: str) -> list[tuple[int, int]]:
     return [(int(layer), head) for head in parse_layers(heads, "--reinit-heads")]
 
 
+def _named(layers: Sequence[int]) -> str:
+    return f"layer{'s' if len(layers) > 1 else ''} {', '.join(map(str, layers))}"
+
+
 def operate_on_checkpoint(
     model: str,
     out: Path,
@@ -48,7 +52,8 @@ def operate_on_checkpoint(
 ) -> list[str]:
     """Write the altered encoder and its tokeniser to `out`; returns what was done, in words.
 
-    The layers `gone` are deleted last: all numbers are those of the encoder as it was.
+    Layers are put in another `order` first: what is re-initialised is counted in the new one. Those that are `gone` are
+    deleted last.
     """
     if not layers and not heads and not gone and order is None:
         raise SurgeryError("nothing to do: give --reinit, --permute, --reinit-heads or --delete")
@@ -67,7 +72,7 @@ def operate_on_checkpoint(
     if layers:
         encoder.anatomy.check_layers(layers)
         interventions.append(Reinitialize(layers=tuple(layers)))
-        done.append(f"layers {', '.join(map(str, layers))} re-initialised")
+        done.append(f"{_named(layers)} re-initialised")
     if heads:
         encoder.anatomy.check_heads(heads)
         interventions.append(ReinitializeHeads(heads=tuple(heads)))
@@ -75,10 +80,12 @@ def operate_on_checkpoint(
     if gone:
         encoder.anatomy.check_layers(gone)
         interventions.append(DeleteLayers(layers=tuple(gone)))
-        done.append(f"layers {', '.join(map(str, gone))} deleted")
+        done.append(f"{_named(gone)} deleted")
     state = operate(encoder.state, interventions, encoder.anatomy, law, seed)
     network = without(encoder, tuple(gone)).network() if gone else encoder.network()
     network.load_state_dict(state, strict=False)
+    if not encoder.has_pooler and getattr(network, "pooler", None) is not None:
+        network.pooler = None  # it would be one that nobody has trained
     try:
         out.mkdir(parents=True, exist_ok=True)
         with quiet():

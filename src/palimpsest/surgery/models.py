@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -32,7 +33,9 @@ def reinitialize(
     """
     body, anatomy = _body(model)
     law = initialiser or Initialiser()
-    layers, heads = tuple(layers), tuple(heads)
+    layers, heads = _numbers(layers), tuple(heads)
+    if any(not isinstance(pair, tuple | list) or len(pair) != 2 for pair in heads):
+        raise SurgeryError(f"heads are pairs of layer and head, like [(1, 4), (1, 9)], not {heads!r}")
     if not layers and not heads:
         raise SurgeryError("nothing to re-initialise: name layers or heads")
     state = _parameters(body)
@@ -58,9 +61,10 @@ def delete_layers(model: Model, layers: Iterable[int]) -> Model:
     weights that are gone.
     """
     body, anatomy = _body(model)
-    layers = tuple(layers)
+    layers = _numbers(layers)
     if not layers:
         raise SurgeryError("nothing to delete: name layers")
+    _own_config(model)
     take_out(body, anatomy, layers)
     return model
 
@@ -70,7 +74,27 @@ def _body(model: nn.Module) -> tuple[nn.Module, Anatomy]:
     if config is None or not hasattr(config, "model_type"):
         raise SurgeryError(f"{type(model).__name__} is not a Hugging Face model: it has no config")
     body: nn.Module = getattr(model, "base_model", model)
-    return body, anatomy_of(config.to_dict(), type(model).__name__)
+    anatomy = anatomy_of(config.to_dict(), type(model).__name__)
+    stem, _, _ = anatomy.layer_modules[0].rpartition(".")
+    there = sum(1 for _ in body.get_submodule(stem).children())
+    if there != anatomy.depth:
+        raise SurgeryError(f"the config says that there are {anatomy.depth} layers, but the model has {there}: mend it")
+    return body, anatomy
+
+
+def _own_config(model: nn.Module) -> None:
+    """Give a model and its parts a copy of their config: other models may have been made from it."""
+    shared: Any = model.config
+    own: Any = copy.deepcopy(shared)
+    for module in model.modules():
+        if getattr(module, "config", None) is shared:
+            module.config = own
+
+
+def _numbers(layers: Iterable[int]) -> tuple[int, ...]:
+    if isinstance(layers, int | str):
+        raise SurgeryError(f"layers are a list of numbers, like [9, 10] or range(9, 13), not {layers!r}")
+    return tuple(layers)
 
 
 def _parameters(body: nn.Module) -> dict[str, torch.Tensor]:
