@@ -47,6 +47,9 @@ def test_from_a_study_to_a_figure(folder: Path, palimpsest: Command) -> None:
     assert "Nothing to run: all 4 trials are in results." in again.out
     assert records(folder / "results") == before
     assert re.search(r"already finished +4 ", palimpsest("plan", "study.yaml", "--store", "results").out)
+    first = palimpsest("plan", "study.yaml", "--store", "none", "--first", "1").out
+    assert re.search(r"distinct +4\n", first)
+    assert re.search(r"to run +2   of the first 1 of every point\n", first)
 
     status = palimpsest("status", "study.yaml", "--store", "results")
     assert re.search(r"incremental +reviews +24 +4 +0 +0 ", status.out)

@@ -110,6 +110,7 @@ def test_without_a_study_one_says_where_the_encoder_is(folder: Path, archived: P
     assert bare.code == 0
     assert "To look at these results one will need the encoder mine@" in bare.err
     assert "To look at these results one will need the task reviews@" in bare.err
+    assert "name the study that says where they are" in bare.err
     told = palimpsest(*whole, "--model", "models/mine")
     assert "the encoder" not in told.err
     shutil.rmtree(folder / "models")

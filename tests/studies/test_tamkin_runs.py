@@ -157,7 +157,7 @@ def test_a_kind_is_drawn_where_it_can_be(paper: Paper, tmp_path: Path) -> None:
     assert {path.parent.name for path in (tmp_path / "out").rglob("*.png")} == {"figure1", "figure4", "table1"}
     table = paper("tables", "tamkin2020", "--kind", "correlations").output
     assert table.count("Spearman") == 3
-    with pytest.raises(AssertionError, match="NotInStudy.*needs an experiment of kind 'heads'"):
+    with pytest.raises(AssertionError, match=r"NotInStudy.*needs an experiment of kind 'heads'"):
         paper("figures", "tamkin2020", "--kind", "heads", "--out", str(tmp_path / "none"))
 
 

@@ -55,7 +55,9 @@ def plan(
     console.print(f"  already finished  {made.count('finished'):>10,}   in {escape(store)}")
     if made.count("failed"):
         console.print(f"  failed            {made.count('failed'):>10,}   (run --retry-failed runs them again)")
-    console.print(f"  to run            {len(missing):>10,}")
+    console.print(
+        f"  to run            {len(missing):>10,}" + (f"   of the first {first} of every point" if first else "")
+    )
     console.print(f"  optimiser steps   {made.steps(missing):>10,}" + _probes_note(missing))
     if missing:
         console.print(f"  time, roughly     {estimate(made, missing, place, expected_device(device))}")

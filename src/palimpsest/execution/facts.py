@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from palimpsest.encoders.identity import identify, locate
-from palimpsest.errors import PalimpsestError
+from palimpsest.errors import PalimpsestError, UnknownName
 from palimpsest.execution.plan import Resources
 from palimpsest.specs.expansion import EncoderIdentity
 from palimpsest.specs.study import Study
@@ -63,6 +63,8 @@ def _add_encoder(known: dict[Key, EncoderIdentity], key: Key, resources: Resourc
 def _add_task(known: dict[Key, TaskFacts], key: Key, resources: Resources) -> str:
     try:
         facts = facts_of(resources.tasks.get(key, key[0]), resources.data)
+    except UnknownName:
+        return "its files: name the study that says where they are (palimpsest export STUDY …)"
     except PalimpsestError as error:
         return _first_line(error)
     if (facts.name, facts.data) != key:

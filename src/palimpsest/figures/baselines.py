@@ -45,5 +45,7 @@ def draw_baselines(ax: Axes, found: dict[str, Interval], *, bands: bool) -> dict
         color = LOOKS[name]
         handles[name] = ax.axhline(mean.mean, color=color, linestyle=(0, (5, 3)), linewidth=1.1, zorder=1.5)
         if bands and mean.n > 1:
-            ax.axhspan(mean.low, mean.high, color=color, alpha=0.13, linewidth=0, zorder=1)
+            ax.axhspan(mean.low, mean.high, color=color, alpha=0.1, linewidth=0, zorder=1)
+            for edge in (mean.low, mean.high):  # bands may overlap
+                ax.axhline(edge, color=color, alpha=0.45, linestyle=":", linewidth=0.8, zorder=1)
     return handles
