@@ -174,7 +174,7 @@ def test_later_interventions_count_what_is_left() -> None:
 
 def test_a_checkpoint_without_some_layers(tmp_path: Path, tiny_checkpoint: Path) -> None:
     said = operate_on_checkpoint(str(tiny_checkpoint), tmp_path / "short", [3], [], None, "paper", 0, gone=[1])
-    assert said[:2] == ["layers 3 re-initialised", "layer 1 deleted"]
+    assert said[:2] == ["layer 3 re-initialised", "layer 1 deleted"]
     whole, short = load_encoder(str(tiny_checkpoint)), load_encoder(str(tmp_path / "short"))
     assert short.anatomy.depth == whole.anatomy.depth - 1
     second = whole.state[whole.anatomy.weight(2, "value")]

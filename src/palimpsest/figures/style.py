@@ -51,6 +51,7 @@ STYLE: Any = {
 # Four hues of different lightness, told apart by people with any colour vision and in grey.
 DARK, ORANGE, BLUE, PURPLE = "#1B2A49", "#D55E00", "#4C9ED9", "#9467A8"
 HUES = (DARK, ORANGE, BLUE, PURPLE)
+_BLUES = 6  # that can be told apart
 MARKERS = ("o", "s", "^", "D", "v", "P")
 GREY = "#777777"
 EMPTY = "nothing finished yet"
@@ -113,7 +114,12 @@ def panels(
 
 
 def shades(count: int) -> list[tuple[float, float, float, float]]:
-    """`count` blues from light to dark; the lightest is still readable on white."""
+    """`count` blues from light to dark; the lightest is still readable on white.
+
+    More of them than can be told apart go from a light green over blue to a dark violet.
+    """
+    if count > _BLUES:
+        return [mpl.colormaps["viridis_r"](float(p)) for p in np.linspace(0.12, 1.0, count)]
     places = [0.95] if count == 1 else np.linspace(0.4, 0.98, count)
     return [mpl.colormaps["Blues"](float(p)) for p in places]
 
