@@ -12,7 +12,7 @@ from rich.console import Console
 from palimpsest.execution.plan import Plan
 from palimpsest.execution.progress import Display
 from palimpsest.execution.worker import Event
-from palimpsest.specs.trial import Seeds, Trial
+from palimpsest.specs.trial import Probe, Seeds, Trial
 from palimpsest.training.outcome import Outcome
 
 PlanOf = Callable[[Sequence[Trial]], Plan]
@@ -57,6 +57,23 @@ def test_a_log_file_is_not_silent_for_long(plan_of: PlanOf, monkeypatch: pytest.
     assert [line.split(" ")[0] for line in said] == ["0/2", "0/2", "1/2"]
     assert re.fullmatch(r"0/2 0\.1 steps/s about \d:\d\d:\d\d left", said[0])
     assert said[-1] == "1/2 x f1 0.500"
+
+
+def test_the_pace_of_probes_is_not_that_of_finetuning(plan_of: PlanOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    probe = Trial(encoder="a", task="x", size=1000, probe=Probe(layer=1, epochs=40))
+    now, file = [0.0], io.StringIO()
+    monkeypatch.setattr("palimpsest.execution.progress.time.monotonic", lambda: now[0])
+    trials = [probe, *TRIALS]
+    steps = plan_of(trials).steps([probe])
+    with Display(Console(file=file, force_terminal=False, width=80), trials, plan_of(trials)) as display:
+        for trial, each in ((probe, steps), (TRIALS[0], 1)):
+            display.show(Event("begin", trials=(trial,)))
+            for _ in range(3):
+                now[0] += 61
+                display.show(Event("steps", steps=each // 3 or 1))
+    said = re.findall(r"([\d.,]+) steps/s", file.getvalue())
+    assert float(said[0].replace(",", "")) > 10
+    assert said[-1] == "0.0"
 
 
 def test_a_bar_in_a_terminal(plan_of: PlanOf) -> None:

@@ -46,6 +46,7 @@ class Display:
         self._steps, self._trials = 0, len(trials)
         self._begin = self._said = time.monotonic()
         self._pace: deque[tuple[float, int]] = deque(maxlen=40)
+        self._probing = False
         self._scores: deque[str] = deque(maxlen=3)
         self.finished = self.failed = 0
         self._bar = _Bar(
@@ -78,7 +79,12 @@ class Display:
         if event.kind == "note":
             self._console.print(f"note: {event.text}", markup=False)
             return
-        if event.kind == "steps":
+        if event.kind == "begin":
+            probing = event.trials[0].probe is not None
+            if probing != self._probing:  # their steps are another matter: a pace of both would say nothing
+                self._pace.clear()
+            self._probing = probing
+        elif event.kind == "steps":
             self._steps += event.steps
             self._pace.append((time.monotonic(), self._steps))
             if not self._console.is_terminal and time.monotonic() - self._said > _QUIET:
