@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from families import FAMILIES, encoder_of
 
 from palimpsest.specs.intervention import DeleteLayers, PermuteLayers, Reinitialize
 from palimpsest.specs.protocol import Protocol
@@ -93,6 +94,24 @@ def test_stacked_is_the_plain_loop(tiny_encoder: Any, data: Data, kind: str) -> 
             assert (one.train_loss, one.validation_loss) == pytest.approx(
                 (other.train_loss, other.validation_loss), rel=1e-4
             )
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_in_all_families_with_sizes_and_lengths_of_their_own(data: Data, family: str) -> None:
+    encoder = encoder_of(family)
+    padded = [replace(own, pad_id=encoder.pad_id) for own in (data, *data.beside)]
+    data = replace(padded[0], beside=tuple(padded[1:]))
+    until = {"epochs": 5, "converge": {"tolerance": 0.2, "patience": 1}, "learning_rate": 3e-3}
+    trials = [
+        replace(p, trial=p.trial.model_copy(update={"size": size, "interventions": ()}))
+        for p, size in zip(prepared(encoder, data, [until] * 3), (10, 7, 13), strict=True)
+    ]
+    outcomes = stacked.train(trials, data)
+    assert len({outcome.steps for outcome in outcomes}) > 1
+    for outcome, p in zip(outcomes, trials, strict=True):
+        plain = interleaved.train(p, data)
+        assert (outcome.steps, outcome.predictions) == (plain.steps, plain.predictions)
+        np.testing.assert_allclose(outcome.curve, plain.curve, rtol=1e-3, atol=1e-4)
 
 
 def test_numbers_may_be_the_trials_own_task(tiny_encoder: Any, data: Data) -> None:

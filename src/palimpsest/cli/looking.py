@@ -34,7 +34,10 @@ from palimpsest.cli.terminal import escape, new_console
 from palimpsest.errors import SpecError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from palimpsest.execution.plan import Plan
+    from palimpsest.specs.study import Drawing
     from palimpsest.store import Store
 
 OUT = {"csv": "palimpsest.csv", "parquet": "palimpsest.parquet", "archive": "palimpsest-archive.parquet", "store": ""}
@@ -59,7 +62,6 @@ def figures(
 ) -> None:
     """Draw a study's figures (PNG and PDF) from what is in the store, finished or not."""
     from palimpsest.figures.registry import FIGURES, draw, with_published
-    from palimpsest.specs.study import Drawing
 
     kind = "schematic" if schematic else kind
     if kind is not None:
@@ -69,10 +71,10 @@ def figures(
     with GoingOn(made, kind is not None) as going:
         for one, frame, material in parts(made, place):
             shown = with_published(one) if published else one
-            named = [drawing for drawing in shown.figures if kind in (None, drawing.kind)]
-            if not named and kind is None and len(made.studies) == 1:
+            drawings = _of_kind(kind, shown.figures, ())
+            if not drawings and len(made.studies) == 1:
                 raise SpecError(f"the study {one.name} names no figures; see its `figures:` key, or use --kind")
-            for drawing in named or ([] if kind is None else [Drawing(kind=kind)]):
+            for drawing in drawings:
                 if place is None and drawing.kind != "schematic":
                     open_at(store)  # says that there is none
                 with going.past(one):
@@ -116,8 +118,7 @@ def tables(
     with GoingOn(made, kind is not None) as going:
         for one, frame, material in parts(made, place):
             shown = with_published(one) if published else one
-            named = [drawing for drawing in shown.tables if kind in (None, drawing.kind)]
-            for drawing in named or (DEFAULT_TABLES if kind is None else [Drawing(kind=kind)]):
+            for drawing in _of_kind(kind, shown.tables, DEFAULT_TABLES):
                 if place is None and drawing.kind != "datasets":
                     open_at(store)  # says that there is none
                 with going.past(one):
@@ -125,6 +126,15 @@ def tables(
                     if out:
                         for path in tabulate(shown, frame, drawing, folder_of(out, one, made), **material):
                             typer.echo(path)
+
+
+def _of_kind(kind: str | None, named: Sequence[Drawing], usual: Sequence[Drawing]) -> Sequence[Drawing]:
+    """What a study names, or what is `usual` where it names nothing; of one kind, whether it names that or not."""
+    from palimpsest.specs.study import Drawing
+
+    if kind is None:
+        return named or usual
+    return [drawing for drawing in named if drawing.kind == kind] or [Drawing(kind=kind)]
 
 
 def export(

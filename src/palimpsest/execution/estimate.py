@@ -63,23 +63,22 @@ def _seen(plan: Plan, store: Store | None, device: str) -> dict[str, list[float]
     if store is None:
         return {}
     finished = [id for id, status in plan.statuses.items() if status == "finished"]
-    seen = _paces(store, finished, device)
+    encoders = {(trial.encoder, trial.weights) for trial in plan.trials.values()}
+    seen = _paces(store, finished, device, encoders)
     if {trial.task for trial in plan.missing() if trial.probe is None} <= seen.keys():
         return seen
-    encoders = {(trial.encoder, trial.weights) for trial in plan.trials.values()}
     return _paces(store, sorted(store.ids() - plan.trials.keys()), device, encoders) | seen
 
 
 def _paces(
-    store: Store, ids: Sequence[str], device: str, encoders: set[tuple[str, str | None]] | None = None
+    store: Store, ids: Sequence[str], device: str, encoders: set[tuple[str, str | None]]
 ) -> dict[str, list[float]]:
-    """By task, seconds per step of some of these trials: finetunings on this kind of device."""
+    """By task, seconds per step of some of these trials: finetunings of these encoders on this kind of device."""
     paces: dict[str, list[float]] = {}
     for record in store.records(ids[:: max(1, len(ids) // _LOOKED_AT)]):
         seconds, where = record.provenance.get("seconds"), str(record.provenance.get("device", ""))
         alike = where.endswith("CPU") == (device == "cpu")
-        if encoders is not None and (record.trial.encoder, record.trial.weights) not in encoders:
-            continue
+        alike &= (record.trial.encoder, record.trial.weights) in encoders
         if record.trial.probe is None and record.outcome.steps and isinstance(seconds, int | float) and alike:
             paces.setdefault(record.trial.task, []).append(seconds / record.outcome.steps)
     return paces
