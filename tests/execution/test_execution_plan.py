@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from palimpsest.errors import DataError
 from palimpsest.execution.estimate import estimate
+from palimpsest.execution.packing import pack
 from palimpsest.execution.plan import Plan, make_plan
 from palimpsest.execution.run import run_plan
 from palimpsest.specs.protocol import Protocol
@@ -54,6 +56,18 @@ def test_the_first_trials_of_every_point(study: Path) -> None:
     assert {t.identity for t in some} < {t.identity for t in more}
     assert {t.seeds.order for t in more} == {0, 1, 2}
     assert plan.missing(first=99) == plan.missing()
+
+
+def test_trials_come_in_rounds(study: Path) -> None:
+    """Whenever a run is stopped, no point has two trials more than another, in its packs too."""
+    plan = make_plan(load(str(study), {"preserved": [0, 1, 2, 3], "trials": 5}), None)
+    missing = plan.missing()
+    assert [t.seeds.order for t in missing] == [n for n in range(5) for _ in range(4)]
+    packed = [t for job in pack(plan, missing, largest=6) for t in job.trials]
+    for end in range(len(packed)):
+        counts = Counter(t.interventions for t in packed[:end])
+        assert end < 4 or max(counts.values()) - min(counts.values()) <= 1
+        assert len(counts) == min(end, 4)
 
 
 def test_no_such_data_directory(study: Path) -> None:

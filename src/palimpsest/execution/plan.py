@@ -76,26 +76,31 @@ class Plan:
         return {t.identity: t for cell in self.cells for t in (*cell.trial.ancestors, cell.trial)}
 
     def missing(self, retry_failed: bool = False, shard: Shard | None = None, first: int | None = None) -> list[Trial]:
-        """The trials that have to be run (by this shard; the `first` so many of every point of the grids)."""
+        """The trials that have to be run (by this shard; the `first` so many of every point of the grids).
+
+        In rounds, the first trial of every point before the second of any: whenever a run is stopped, the points have
+        nearly as many trials each.
+        """
         done = {"finished"} if retry_failed else {"finished", "failed"}
-        chosen = set(self.trials) if first is None else self._first(first)
-        wanted = [(id, trial) for id, trial in self.trials.items() if id in chosen]
-        return [
-            trial
-            for number, (id, trial) in enumerate(wanted)
+        wanted = [id for id in self.trials if first is None or self._rounds[id] < first]
+        mine = [
+            id
+            for number, id in enumerate(wanted)
             if self.statuses.get(id) not in done and (shard is None or number % shard.of == shard.number - 1)
         ]
+        return [self.trials[id] for id in sorted(mine, key=self._rounds.__getitem__)]
 
-    def _first(self, most: int) -> set[str]:
-        """The identities of the first so many trials of every point, and of those that they come after."""
-        wanted: set[str] = set()
+    @cached_property
+    def _rounds(self) -> dict[str, int]:
+        """How many trials of the same point come before each; those that others come after are as early as they."""
+        rounds: dict[str, int] = {}
         seen: Counter[tuple[Any, ...]] = Counter()
         for cell in self.cells:
             point = tuple(value for key, value in cell.at.items() if key != "trial")
+            for trial in (*cell.trial.ancestors, cell.trial):
+                rounds[trial.identity] = min(seen[point], rounds.get(trial.identity, seen[point]))
             seen[point] += 1
-            if seen[point] <= most:
-                wanted |= {t.identity for t in (*cell.trial.ancestors, cell.trial)}
-        return wanted
+        return rounds
 
     def steps(self, trials: Sequence[Trial]) -> int:
         """Optimiser steps of these trials; for probes, which may stop early, the most that they can take."""
