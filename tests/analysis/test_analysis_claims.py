@@ -102,6 +102,19 @@ def test_a_world_as_claimed_supports_all_four() -> None:
     assert abs(pair.effect) > 0.3
 
 
+def test_the_more_tasks_are_compared_the_wider_the_bands() -> None:
+    """One pair of tasks that differs supports claim 3: with more pairs one of them looks different sooner."""
+    table, evidence = world(as_claimed)
+    third = table[table["task"] == "qnli"].assign(task="cola")
+    two, three = (claims(t, evidence, resamples=400) for t in (table, pd.concat([table, third])))
+    [alone] = [f for f in two if f.claim == 3]
+    pairs = [f for f in three if f.claim == 3]
+    among = next(f for f in pairs if f.about == alone.about)
+    assert len(pairs) == 3
+    assert among.effect == alone.effect
+    assert among.high - among.low > alone.high - alone.low
+
+
 def test_another_world_contradicts_them() -> None:
     _, verdicts = judged(otherwise, noise=0.0005, trials=8)
     assert verdicts[1] == "contradicted"

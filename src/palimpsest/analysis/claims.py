@@ -139,7 +139,8 @@ def _data(arm: _Arm) -> Iterator[Finding]:
             _minus(_minus(points.at(task, large, k), points.at(task, large, 0)),
                    _minus(points.at(task, small, k), points.at(task, small, 0))) for k in common
         )  # fmt: skip
-        best, low, high = _most_telling(means, draws)
+        low, high = simultaneous(means, draws)
+        best = _most_telling(means, low, high)
         about = f"{task_name(task)}, {large} against {small}, k = {common[best]}"
         yield _judged(arm, 1, "", about, measure, points, means, low, high, best, SMALL)
 
@@ -222,13 +223,23 @@ def _tasks(arm: _Arm) -> Iterator[Finding]:
             for p in places
         ]
         profiles[task] = (places, *_stack((mean / gain[0], draws / gain[1]) for mean, draws in parts))
+    pairs: list[tuple[str, list[tuple[str, int]], Floats, Floats]] = []
     for a, b in itertools.combinations(profiles, 2):
         common = [p for p in profiles[a][0] if p in profiles[b][0]]
         (ma, da), (mb, db) = (_centred(profiles[t], common) for t in (a, b))
-        best, low, high = _most_telling(ma - mb, da - db)
+        pairs.append((f"{task_name(a)} against {task_name(b)}", common, ma - mb, da - db))
+    if not pairs:
+        return
+    # One pair that differs supports the claim: the bands hold for the blocks of all pairs at once.
+    bands = simultaneous(np.concatenate([m for *_, m, _ in pairs]), np.concatenate([d for *_, d in pairs], axis=1))
+    begin = 0
+    for tasks, common, means, _ in pairs:
+        low, high = (band[begin : begin + len(common)] for band in bands)
+        begin += len(common)
+        best = _most_telling(means, low, high)
         mode, first = common[best]
-        about = f"{task_name(a)} against {task_name(b)}, layers {span(first, first + width - 1)} {mode}"
-        yield _judged(arm, 3, "", about, measure, blocks, ma - mb, low, high, best, SMALL_SHARE)
+        about = f"{tasks}, layers {span(first, first + width - 1)} {mode}"
+        yield _judged(arm, 3, "", about, measure, blocks, means, low, high, best, SMALL_SHARE)
 
 
 def _order(arm: _Arm) -> Iterator[Finding]:
@@ -300,10 +311,9 @@ def _centred(
     return means, draws
 
 
-def _most_telling(means: Floats, draws: Floats) -> tuple[int, Floats, Floats]:
-    """The number farthest from zero in standard errors, and simultaneous bands of all."""
-    low, high = simultaneous(means, draws)
-    return int(np.argmax(np.abs(means) / np.maximum(high - low, 1e-12))), low, high
+def _most_telling(means: Floats, low: Floats, high: Floats) -> int:
+    """Which of the numbers is farthest from zero, in widths of its band."""
+    return int(np.argmax(np.abs(means) / np.maximum(high - low, 1e-12)))
 
 
 def _spearman(a: Floats, b: Floats) -> Floats:

@@ -16,9 +16,9 @@ from palimpsest.figures.text_table import TextTable, number
 
 _HOW = (
     "Intervals: 95 %, from validation examples (for accuracy and the MCC of two classes) and trials drawn again "
-    "together (claims 1 and 3: for all k or blocks at once). Supported: away from zero as claimed (claim 2: "
-    f"correlations below {PREDICTS} times what noise would leave of a perfect one). Contradicted: away from zero the "
-    f"other way, or surely smaller than {SMALL} (claim 3: {SMALL_SHARE} of the gain)."
+    "together (claim 1: for all k at once; claim 3: for all blocks of all pairs of tasks). Supported: away from zero "
+    f"as claimed (claim 2: correlations below {PREDICTS} times what noise would leave of a perfect one). Contradicted: "
+    f"away from zero the other way, or surely smaller than {SMALL} (claim 3: {SMALL_SHARE} of the gain)."
 )
 
 
