@@ -133,5 +133,7 @@ def test_estimates_look_at_the_rest_of_the_store_for_tasks_that_the_study_has_no
 
 def test_probes_are_mentioned(plan_of: PlanOf) -> None:
     probe, tuned = Trial(encoder="a", task="x", probe=Probe(layer=1)), Trial(encoder="a", task="x")
-    assert "1 probe adds a few minutes" in estimate(plan_of([probe, tuned]), [probe, tuned], None, "cpu")
-    assert estimate(plan_of([probe]), [probe], None, "cpu") == "minutes"
+    both = estimate(plan_of([probe, tuned]), [probe, tuned], None, "cpu")
+    assert both.endswith("; 1 probe adds a pass or two over the examples")
+    alone = estimate(plan_of([probe]), [probe], None, "cpu")
+    assert alone == "that of a pass or two over the examples: these are probes"

@@ -35,7 +35,7 @@ def test_localized_draws_two_curves_between_two_baselines(tables: Any) -> None:
     made = tables({"tasks": TASKS, "experiments": [ENDS, BLOCKS]}, depth=6)
     figure: Any = localized(made.table)
     assert [ax.get_title() for ax in figure.axes] == ["SST-2", "CoLA"]
-    assert legend(figure) == ["block reinitialized", "full model", "block preserved", "embeddings only"]  # by columns
+    assert legend(figure) == ["block re-initialised", "full model", "block preserved", "embeddings only"]  # by columns
     assert footnote(figure) == "5k examples; mean of n = 4 trials; bars: 95 % t intervals"
     ax = figure.axes[0]
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["1–3", "2–4", "3–5", "4–6"]
@@ -49,13 +49,13 @@ def test_localized_draws_two_curves_between_two_baselines(tables: Any) -> None:
 
 def test_localized_without_baselines_or_with_some_missing(tables: Any) -> None:
     figure: Any = localized(tables({"tasks": TASKS, "experiments": [BLOCKS]}, depth=6).table)
-    assert legend(figure) == ["block reinitialized", "block preserved"]
+    assert legend(figure) == ["block re-initialised", "block preserved"]
     assert horizontals(figure.axes[0]) == []
     partial = tables(
         {"tasks": TASKS, "experiments": [ENDS, BLOCKS]}, depth=6, keep=lambda c: c.at.get("preserved") != 0
     )
     figure = localized(partial.table)
-    assert legend(figure) == ["block reinitialized", "block preserved", "full model"]
+    assert legend(figure) == ["block re-initialised", "block preserved", "full model"]
     assert footnote(figure).endswith("missing: 6 of 60 trials"), "re-initialising 1–3 and preserving 4–6 are one trial"
 
 
@@ -82,8 +82,8 @@ def test_single_draws_each_layer_with_two_sigma(tables: Any) -> None:
     made = tables({"tasks": TASKS, "experiments": [ENDS, BLOCKS, ONES]}, depth=6)
     figure: Any = single(made.table)
     ax = figure.axes[0]
-    assert ax.get_xlabel() == "Layer reinitialized"
-    assert legend(figure) == ["layer reinitialized", "full model"]
+    assert ax.get_xlabel() == "Layer re-initialised"
+    assert legend(figure) == ["layer re-initialised", "full model"]
     assert lines(ax)[0].get_xdata().tolist() == [1, 2, 3, 4, 5, 6]
     expected = two_sigma(scores(made.table, task="sst2", experiment="single", first=3))
     assert bar_ends(ax, 0)[2].tolist() == pytest.approx([expected.low, expected.high])
@@ -96,7 +96,7 @@ def test_permutation_draws_circles_density_mean_and_bands(tables: Any) -> None:
     made = tables({"tasks": TASKS, "experiments": [ENDS, SHUFFLED]}, depth=6)
     figure: Any = permutation(made.table)
     assert set(legend(figure)) == {
-        "one permutation", "density", "mean, 95 % CI", "original order", "all layers reinitialized",
+        "one permutation", "density", "mean, 95 % CI", "original order", "all layers re-initialised",
     }  # fmt: skip
     assert footnote(figure) == "5k examples; 10 permutations; bands: ±2σ"
     for ax, task in zip(figure.axes, TASKS, strict=True):

@@ -121,7 +121,7 @@ def test_schematic_needs_no_results_and_shows_every_condition(tables: Any) -> No
     ]
     made = tables({"tasks": ["sst2"], "experiments": experiments}, depth=4, keep=lambda _: False)
     figure: Any = schematic(made.table)
-    titles = ["incremental", "localized: block reinitialized", "localized: block preserved", "permutation", "heads"]
+    titles = ["incremental", "localized: block re-initialised", "localized: block preserved", "permutation", "heads"]
     assert [ax.get_title() for ax in figure.axes] == titles
     incremental, _, preserved, shuffled, heads = figure.axes
     assert [t.get_text() for t in incremental.get_yticklabels()] == [f"k = {k}" for k in range(5)]

@@ -44,8 +44,8 @@ def test_every_kind_of_point_has_a_name(tables: Any) -> None:
     found = summary(tables({"tasks": ["sst2"], "experiments": experiments}, depth=2).table)
     assert [(row[0], row[3]) for row in found.rows] == [
         ("localized", "layers 1–2 preserved"),
-        ("single", "layer 1 reinitialized"),
-        ("single", "layer 2 reinitialized"),
+        ("single", "layer 1 re-initialised"),
+        ("single", "layer 2 re-initialised"),
         ("permutation", "permutation 1"),
         ("permutation", "permutation 2"),
         ("probing", "layer 1"),
@@ -133,9 +133,9 @@ def test_a_curve_is_a_line_of_the_table(tables: Any) -> None:
         ["incremental", "CoLA, k kept", "5k", "MCC"],
         ["probing", "SST-2, probed", "all", "Accuracy"],
         ["probing", "CoLA, probed", "all", "MCC"],
-        ["localized", "SST-2, reinitialized from", "5k", "Accuracy"],
+        ["localized", "SST-2, re-initialised from", "5k", "Accuracy"],
         ["localized", "SST-2, preserved from", "5k", "Accuracy"],
-        ["localized", "CoLA, reinitialized from", "5k", "MCC"],
+        ["localized", "CoLA, re-initialised from", "5k", "MCC"],
         ["localized", "CoLA, preserved from", "5k", "MCC"],
     ]
     assert [row[-1] for row in found.rows[:2]] == ["3", "2"]

@@ -44,7 +44,7 @@ def test_the_report_opens_alone_and_in_silence(tab: Any, report: str) -> None:
         assert heading in page.inner_text("#plots")
     colours = """[...document.querySelectorAll('[data-figure=localized] .key .entry:has(path)')]
         .map((e) => [e.textContent, e.querySelector('path').getAttribute('fill')])"""
-    assert dict(page.evaluate(colours)) == {"preserved": "#0072B2", "reinitialized": "#D55E00"}  # as in the figure
+    assert dict(page.evaluate(colours)) == {"preserved": "#0072B2", "re-initialised": "#D55E00"}  # as in the figure
     assert "k = 0" in page.inner_text("#schematic")
     assert "torch 2.13.0" in page.inner_text("#provenance-body")
     assert "palimpsest run it" in page.inner_text("#reproduce-body")

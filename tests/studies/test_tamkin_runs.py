@@ -109,7 +109,7 @@ def test_every_table_is_printed(paper: Paper) -> None:
     assert " 24 " in tables["table2"]
     assert "in all" in tables["runtime"]
     assert "22 GPU-days" in tables["runtime"]
-    assert "layer 3 reinitialized" in tables["figure6"]
+    assert "layer 3 re-initialised" in tables["figure6"]
     beside = paper("tables", "tamkin2020/table1", "--published").output
     assert "Published Spearman" in beside
 

@@ -58,7 +58,7 @@ def test_figures_share_their_other_trials_too() -> None:
     figure2 = {c.trial.identity for c in cells("figure2")}
     assert {c.trial.identity for c in cells("figure5")} <= figure2
     assert ids(cells("figure7"), experiment="same learning rate") == ids(cells("figure2"), size="5k")
-    assert ids(cells("figure8"), experiment="layer norm reinitialized") == ids(cells("figure2"), size="5k")
+    assert ids(cells("figure8"), experiment="layer norm re-initialised") == ids(cells("figure2"), size="5k")
     assert {c.trial.identity for c in cells("table1")} == ids(cells("figure4"), kind="permutation")
     others = {c.trial.identity for name in ("figure2", "figure3", "figure4") for c in cells(name)}
     for name in ("figure1", "table2", "runtime"):

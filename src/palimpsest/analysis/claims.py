@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from palimpsest.analysis.names import size_order, span, task_name
+from palimpsest.analysis.names import mode_name, size_order, span, task_name
 from palimpsest.analysis.resampling import Evidence, Floats, Points, percentile, resample, simultaneous
 from palimpsest.analysis.selection import depth, is_, unique
 from palimpsest.analysis.statistics import finished
@@ -238,7 +238,7 @@ def _tasks(arm: _Arm) -> Iterator[Finding]:
         begin += len(common)
         best = _most_telling(means, low, high)
         mode, first = common[best]
-        about = f"{tasks}, layers {span(first, first + width - 1)} {mode}"
+        about = f"{tasks}, layers {span(first, first + width - 1)} {mode_name(mode)}"
         yield _judged(arm, 3, "", about, measure, blocks, means, low, high, best, SMALL_SHARE)
 
 

@@ -49,6 +49,11 @@ def chain_name(chain: str) -> str:
     return f"{how} {', '.join(task_name(name) for name in names.split(', '))}"
 
 
+def mode_name(mode: str) -> str:
+    """What is done to a block of layers, as it is spelt in sentences."""
+    return {"reinitialized": "re-initialised"}.get(mode, mode)
+
+
 def metric_name(metric: str) -> str:
     return METRICS.get(metric) or short(metric)
 

@@ -38,9 +38,10 @@ def estimate(plan: Plan, trials: Sequence[Trial], store: Store | None, device: s
     else:
         seconds = steps.total() * _THUMB[device]
         basis = f"a rule of thumb: nothing is finished yet on {_KINDS[device]}"
-    text = f"{_words(seconds)} ({basis})" if steps else "minutes"
+    if not steps:
+        return "that of a pass or two over the examples: these are probes"
     beside = "1 probe adds" if probes == 1 else f"{probes:,} probes add"
-    return text + (f"; {beside} a few minutes" if probes and steps else "")
+    return f"{_words(seconds)} ({basis})" + (f"; {beside} a pass or two over the examples" if probes else "")
 
 
 def paces(plan: Plan, store: Store, device: str) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from palimpsest.analysis import selection
-from palimpsest.analysis.names import metric_name, short, size_order, task_name
+from palimpsest.analysis.names import metric_name, mode_name, short, size_order, task_name
 from palimpsest.analysis.statistics import INTERVALS, IntervalKind, summarise
 from palimpsest.errors import PalimpsestError
 from palimpsest.figures.text_table import TextTable, number
@@ -80,5 +80,5 @@ def _curve_name(row: dict[Any, Any], beside: bool) -> str:
     """The task, and what the points of its curve are; layers preserved, unless blocks stand `beside` them."""
     task = task_name(row["task"])
     if row["kind"] == "localized":
-        return f"{task}, {row['mode']}" + (" from" if row["block_size"] > 1 else "")
+        return f"{task}, {mode_name(row['mode'])}" + (" from" if row["block_size"] > 1 else "")
     return f"{task}, probed" if row["kind"] == "probing" else f"{task}, k kept" if beside else task

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from palimpsest.analysis import selection
-from palimpsest.analysis.names import metric_name, size_name, span, task_name
+from palimpsest.analysis.names import metric_name, mode_name, size_name, span, task_name
 from palimpsest.analysis.statistics import IntervalKind, summarise
 from palimpsest.errors import PalimpsestError
 from palimpsest.figures import style
@@ -45,7 +45,7 @@ def localized(
         raise PalimpsestError(f"there are no blocks of {block} layers in this experiment, but of: {known}")
     rows = rows[selection.is_(rows, "block_size", block)]
     modes = [mode for mode in LOOKS if mode in selection.unique(rows["mode"])]
-    labels = {mode: f"block {mode}" for mode in modes}
+    labels = {mode: f"block {mode_name(mode)}" for mode in modes}
     return _draw(table, rows, labels, [FULL, EMBEDDINGS], "Layers in the block", baseline, size, interval)
 
 
@@ -71,8 +71,8 @@ def single(
             "this figure needs a localized experiment with block_size: 1 and mode: reinitialized; the study has none"
         )
     rows = selection.experiment(ones, "localized", label=experiment, tasks=tasks)
-    labels = {"reinitialized": "layer reinitialized"}
-    return _draw(table, rows, labels, [FULL], "Layer reinitialized", baseline, size, interval)
+    labels = {"reinitialized": "layer re-initialised"}
+    return _draw(table, rows, labels, [FULL], "Layer re-initialised", baseline, size, interval)
 
 
 def _draw(

@@ -20,7 +20,7 @@ from palimpsest.analysis.statistics import mean_interval
 from palimpsest.figures import style
 from palimpsest.figures.baselines import EMBEDDINGS, FULL, baselines, draw_baselines
 
-_NAMES = {FULL: "original order", EMBEDDINGS: "all layers reinitialized"}
+_NAMES = {FULL: "original order", EMBEDDINGS: "all layers re-initialised"}
 
 
 @style.house_style

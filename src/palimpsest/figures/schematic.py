@@ -15,7 +15,7 @@ from matplotlib.patches import Patch, Rectangle
 from pydantic import Field
 
 from palimpsest.analysis import selection
-from palimpsest.analysis.names import short
+from palimpsest.analysis.names import mode_name, short
 from palimpsest.errors import PalimpsestError
 from palimpsest.figures import style
 from palimpsest.figures.tables import point_name
@@ -56,7 +56,7 @@ def schematic(
         _panel(ax, chosen, depth)
         ax.set_title(style.literal(_title(found[0])))
     handles = [Patch(facecolor=PRETRAINED), Patch(facecolor=REINITIALIZED, edgecolor="#8FA3BF")]
-    style.legend(figure, handles, ["pretrained", "reinitialized"])
+    style.legend(figure, handles, ["pretrained", "re-initialised"])
     style.footnote(figure, *left_out)
     return figure
 
@@ -146,11 +146,11 @@ def _title(condition: dict[Any, Any]) -> str:
     label = short(condition["experiment"])
     if condition["kind"] != "localized":
         return label
-    return f"{label}: {'layer' if condition['block_size'] == 1 else 'block'} {condition['mode']}"
+    return f"{label}: {'layer' if condition['block_size'] == 1 else 'block'} {mode_name(condition['mode'])}"
 
 
 def _row_name(condition: dict[Any, Any]) -> str:
-    return point_name(condition).removesuffix(" reinitialized").removesuffix(" preserved")
+    return point_name(condition).removesuffix(" re-initialised").removesuffix(" preserved")
 
 
 def _evenly(count: int, most: int) -> list[int]:

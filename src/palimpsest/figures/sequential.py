@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -135,6 +136,12 @@ def _signed(value: object) -> str:
     return number(float(str(value))).replace("-", "−")
 
 
+def _bracketed(cell: Mapping[Any, Any]) -> str:
+    """The score of a cell, in brackets where it is the best of its task."""
+    mean = number(float(cell["mean"]))
+    return f"[{mean}]" if cell["best"] else mean
+
+
 def _small(p: object) -> bool:
     return isinstance(p, float) and p < 0.05
 
@@ -146,7 +153,7 @@ def sequential_matrix(
     size: str | int | float | None = None,
     interval: IntervalKind = "t",
 ) -> TextTable:
-    """Final tasks down, intermediate tasks across, the direct baseline on the diagonal; * best of a row, + above it.
+    """Final tasks down, intermediate tasks across, the direct baseline on the diagonal; [ ] best of a row, + above it.
 
     Options: `tasks`, some of the final ones; `size`; `interval`, which says whether means or medians are shown.
     """
@@ -157,11 +164,10 @@ def sequential_matrix(
         line = [task_name(task)]
         for column in columns:
             cell = cells.get((task, column))
-            marks = "" if cell is None else "*" * bool(cell["best"]) + "+" * bool(cell["above"])
-            line.append("–" if cell is None else number(float(str(cell["mean"]))) + marks)
+            line.append("–" if cell is None else _bracketed(cell) + "+" * bool(cell["above"]))
         shown.append([*line, metric_name(selection.metric(rows[selection.is_(rows, "task", task)]))])
     across = [task_name(c) if c in finals else chain_name(c) for c in columns]
-    note = "Columns: the intermediate task, none on the diagonal. * best of the row, + above the baseline."
+    note = "Columns: the intermediate task, none on the diagonal. [ ] best of the row, + above the baseline."
     note = "\n".join(part for part in (note, selection.missing_note(rows)) if part)
     return TextTable(["", *across, "Metric"], shown, data, note=note, right=frozenset(across))
 
@@ -180,12 +186,14 @@ def sequential_tests(
     """
     data, rows = comparisons(table, tasks, size, interval, correction)
     shown = [
-        [task_name(row["task"]), chain_name(row["chain"]), number(row["mean"]) + "*" * bool(row["best"]),
+        [task_name(row["task"]), chain_name(row["chain"]), _bracketed(row),
          "–" if pd.isna(row["low"]) else f"({number(row['low'])}, {number(row['high'])})",
          number(row["difference"]), number(row["p"]), number(row["corrected"]), str(row["n"])]
         for row in data.to_dict("records")
     ]  # fmt: skip
-    note = f"* best of its task. Intervals: {INTERVALS[interval]}. p: paired with the direct trial of the same index; "
+    note = (
+        f"[ ] best of its task. Intervals: {INTERVALS[interval]}. p: paired with the direct trial of the same index; "
+    )
     note += f"{CORRECTIONS[correction]}, over the chains of a task."
     note = "\n".join(part for part in (note, selection.missing_note(rows)) if part)
     centre = "Median" if interval == "median" else "Mean"

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from palimpsest.analysis import selection
-from palimpsest.analysis.names import chain_name, metric_name, printable, short, size_order, span, task_name
+from palimpsest.analysis.names import chain_name, metric_name, mode_name, printable, short, size_order, span, task_name
 from palimpsest.analysis.published import published as published_table
 from palimpsest.analysis.selection import POINT
 from palimpsest.analysis.statistics import INTERVALS, IntervalKind, summarise
@@ -70,7 +70,7 @@ def point_name(row: dict[Any, Any]) -> str:
         case "localized":
             first = int(row["first"])
             block = span(first, first + int(row["block_size"]) - 1)
-            return f"{'layer' if row['block_size'] == 1 else 'layers'} {block} {row['mode']}"
+            return f"{'layer' if row['block_size'] == 1 else 'layers'} {block} {mode_name(row['mode'])}"
         case "permutation":
             return f"permutation {row['permutation']}"
         case "probing":

@@ -17,7 +17,7 @@ from palimpsest import __version__
 from palimpsest.analysis import selection
 from palimpsest.analysis.claims import CLAIMS as TEXTS
 from palimpsest.analysis.claims import Finding, overall
-from palimpsest.analysis.names import metric_name, size_name, size_order, task_name
+from palimpsest.analysis.names import metric_name, mode_name, size_name, size_order, task_name
 from palimpsest.analysis.table import epochs_table, table
 from palimpsest.analysis.verdicts import judge
 from palimpsest.errors import PalimpsestError
@@ -237,7 +237,7 @@ def _schematic(cells: Sequence[Cell], depth: int) -> list[dict[str, Any]]:
                 rows.append({"name": name, "layers": layers_after(interventions, depth)})
             except PalimpsestError:
                 continue  # an intervention without a picture
-        title = f"{experiment}: block {mode}" if mode else experiment
+        title = f"{experiment}: block {mode_name(mode)}" if mode else experiment
         if rows:
             found.append({"title": title, "rows": rows, "of": len(conditions)})
     return found

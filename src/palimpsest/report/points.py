@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from palimpsest.analysis.names import mode_name
 from palimpsest.analysis.selection import POINT
 from palimpsest.analysis.statistics import bootstrap_interval, mean_interval
 from palimpsest.figures.tables import point_name
@@ -98,7 +99,7 @@ def where(at: dict[str, Any], blocks: bool = True) -> dict[str, Any]:
     series = at["series"]
     if kind == "localized":
         size = f"blocks of {at['block_size']}" if blocks else ""
-        series = ", ".join(s for s in (at["mode"], size, series) if s)
+        series = ", ".join(s for s in (mode_name(at["mode"]), size, series) if s)
     found = {"e": at["experiment"], "k": kind, "t": at["task"], "s": at["size"], "p": at["protocol"], "l": series}
     found |= {"x": name if x is None else x, "name": name}
     if kind == "heads":

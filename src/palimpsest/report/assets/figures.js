@@ -96,7 +96,7 @@ palimpsest.figures = (() => {
     const label = new Map(study.sizes.map((s) => [s.name, s.label]));
     const colourBy = figure.key === "localized" && several("l") ? "l" : several("s") ? "s" : "key";
     const values = unique(lines.map((line) => line[colourBy]));
-    if (colourBy === "l") values.sort(); // preserved is blue and reinitialized is orange, as on paper
+    if (colourBy === "l") values.sort(); // preserved is blue and re-initialised is orange, as on paper
     const others = unique(lines.map((line) => JSON.stringify([line.e, line.p, line.k, colourBy === "l" ? line.s : line.l])));
     lines.forEach((line, i) => {
       const alike = unique(points.filter((p) => p.k === line.k).map((p) => p.e)).length > 1;
