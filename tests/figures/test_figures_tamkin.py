@@ -84,6 +84,16 @@ def test_the_time_that_missing_trials_would_take(tables: Any) -> None:
     assert "All at this pace" not in table_of(tables(study, depth=4).table, Drawing(kind="runtime")).columns
 
 
+def test_missing_trials_of_a_slow_task_would_take_long(tables: Any) -> None:
+    one = {"kind": "incremental", "sizes": [500], "trials": 4, "preserved": [0]}
+    made = tables({"tasks": ["sst2", "qnli", "cola"], "experiments": [one]}, depth=4, keep=lambda cell: (
+        cell.at["trial"] < {"sst2": 4, "qnli": 1, "cola": 0}[cell.at["task"]]))  # fmt: skip
+    table = made.table
+    table.loc[table["task"] == "qnli", "seconds"] = 6.0
+    [row, _] = table_of(table, Drawing(kind="runtime")).rows
+    assert row[1:5] == ["5 of 12", "500", "10 s", "36 s"]  # 4 × 1, 4 × 6, and of the task without any 4 × 2
+
+
 def test_durations_have_a_unit_that_people_use() -> None:
     assert [duration(h) for h in (10 / 3600, 0.5, 2, 100)] == ["10 s", "30 min", "2 h", "4.17 days"]
 

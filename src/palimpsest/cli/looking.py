@@ -93,7 +93,7 @@ def tables(
     set_: SetOpt = None,
     kind: Annotated[
         str | None,
-        typer.Option("--kind", metavar="KIND", help="Only tables of this kind: by-layer, summary, differences …"),
+        typer.Option("--kind", metavar="KIND", help="Only tables of this kind: summary, by-layer, gains …"),
     ] = None,
     claims: ClaimsOpt = False,
     published: PublishedOpt = False,

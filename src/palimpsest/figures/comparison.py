@@ -14,7 +14,7 @@ from palimpsest.analysis.names import metric_name, short, size_name, task_name
 from palimpsest.analysis.statistics import INTERVALS, IntervalKind, summarise
 from palimpsest.errors import NothingFinished, PalimpsestError
 from palimpsest.figures import style
-from palimpsest.figures.text_table import TextTable, number
+from palimpsest.figures.text_table import TextTable, probability
 
 _LINES = ("-", "--", "-.", ":")
 
@@ -103,7 +103,7 @@ def differences(
         [
             short(row["experiment"]), task_name(row["task"]), row["size"], f"{row['difference']:+.3f}",
             "–" if pd.isna(row["low"]) else f"({row['low']:+.3f}, {row['high']:+.3f})", str(row["n"]),
-            number(row["p"]), number(row["corrected"]), f"{row['most']:+.3f} at k = {row['most_at']}",
+            probability(row["p"]), probability(row["corrected"]), f"{row['most']:+.3f} at k = {row['most_at']}",
         ]
         for row in data.to_dict("records")
     ]  # fmt: skip

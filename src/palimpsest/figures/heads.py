@@ -17,7 +17,7 @@ from palimpsest.analysis.statistics import INTERVALS, IntervalKind
 from palimpsest.errors import PalimpsestError, StoreError
 from palimpsest.figures import style
 from palimpsest.figures.matrix import heat_map
-from palimpsest.figures.text_table import TextTable, number
+from palimpsest.figures.text_table import TextTable, number, probability
 
 _SUMMARY = ("Count", "Mean", "Std Dev", "Min", "25%", "50%", "75%", "Max")
 
@@ -187,7 +187,7 @@ def heads_tests(
     shown = [
         [task_name(row["task"]), str(row["layer"]), str(row["head"]), number(row["difference"]),
          "–" if pd.isna(row["low"]) else f"({number(row['low'])}, {number(row['high'])})", str(row["n"]),
-         number(row["p"]), number(row["corrected"])]
+         probability(row["p"]), probability(row["corrected"])]
         for row in data.to_dict("records")
     ]  # fmt: skip
     note = f"Intervals: {INTERVALS[interval]}. Corrected p: {CORRECTIONS[correction]}, over the heads of a task."

@@ -45,6 +45,7 @@ FIGURES = {
 TABLES = {
     "summary": "tables:summary",
     "by-layer": "by_layer:by_layer",
+    "gains": "gains:gains",
     "differences": "comparison:differences",
     "correlations": "correlations:correlations",
     "datasets": "tables:datasets",

@@ -18,7 +18,7 @@ def runtime(table: pd.DataFrame) -> TextTable:
     """One row per kind of experiment and size: trials and time here, and the paper's GPU time for the same.
 
     Time is what was recorded with each trial, its share of a pack's; a trial in several cells counts once. Where trials
-    are missing, a column says what all of them would take at the pace of those that are there.
+    are missing, a column says what all of them would take at the pace of those of their task that are there.
     """
     account = published("runtime")
     found: list[dict[str, Any]] = []
@@ -35,12 +35,12 @@ def runtime(table: pd.DataFrame) -> TextTable:
             found.append({
                 "kind": kind, "size": size, "trials": len(done), "planned": len(trials),
                 "steps": int(done["steps"].fillna(0).sum()), "hours": float(done["seconds"].sum()) / 3600,
-                "published_hours": hours, "published": printed["printed"] if printed else None,
+                "hours_of_all": _hours_of_all(trials), "published_hours": hours,
+                "published": printed["printed"] if printed else None,
             })  # fmt: skip
     data = pd.DataFrame(found)
     whole = table.drop_duplicates("id")  # blocks and incremental share some
     all_done = whole[finished(whole)]
-    data["hours_of_all"] = data["hours"] * data["planned"] / data["trials"].where(data["trials"] > 0)
     both = data.dropna(subset=["published_hours"])
     names = [f"{row['kind']}, {size_name(row['size'])}" for row in found]
     columns = {
@@ -68,6 +68,15 @@ def runtime(table: pd.DataFrame) -> TextTable:
         del columns["All at this pace"]
     shown = [list(row) for row in zip(*columns.values(), strict=True)]
     return TextTable(list(columns), shown, data, note=note, right=frozenset(list(columns)[1:]))
+
+
+def _hours_of_all(trials: pd.DataFrame) -> float:
+    """What all trials would take, each as long as the finished ones of its task on average, or else as those of any."""
+    done = trials[finished(trials)]
+    if done.empty:
+        return math.nan
+    usual = done.groupby("task")["seconds"].mean()
+    return float(trials["task"].map(usual).fillna(done["seconds"].mean()).sum()) / 3600
 
 
 def duration(hours: float) -> str:

@@ -18,7 +18,7 @@ from palimpsest.analysis.statistics import INTERVALS, IntervalKind, summarise
 from palimpsest.errors import NotInStudy
 from palimpsest.figures import style
 from palimpsest.figures.matrix import heat_map
-from palimpsest.figures.text_table import TextTable, number
+from palimpsest.figures.text_table import TextTable, number, probability
 from palimpsest.specs.expansion import DIRECT
 
 _KINDS = ("sequential", "interleaved")
@@ -188,7 +188,7 @@ def sequential_tests(
     shown = [
         [task_name(row["task"]), chain_name(row["chain"]), _bracketed(row),
          "–" if pd.isna(row["low"]) else f"({number(row['low'])}, {number(row['high'])})",
-         number(row["difference"]), number(row["p"]), number(row["corrected"]), str(row["n"])]
+         number(row["difference"]), probability(row["p"]), probability(row["corrected"]), str(row["n"])]
         for row in data.to_dict("records")
     ]  # fmt: skip
     note = (

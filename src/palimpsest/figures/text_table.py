@@ -90,3 +90,8 @@ def _latex(text: str) -> str:
 def number(value: float, digits: int = 3) -> str:
     """A score as tables show it; a dash when there is none."""
     return "–" if pd.isna(value) else f"{round(value, digits) + 0.0:.{digits}f}"  # no minus before a zero
+
+
+def probability(p: float) -> str:
+    """A p value as tables show it: never as zero."""
+    return "<0.001" if p < 0.0005 else number(p)
