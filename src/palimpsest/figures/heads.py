@@ -92,9 +92,10 @@ def heads(
         stars = part[part["corrected"] < 0.05].set_index(["layer", "head"]).index
         texts = [[_cell(float(grid.loc[i, j])) + ("*" if (i, j) in stars else "") for j in numbers] for i in layers]
         values = grid.to_numpy(dtype=np.float64)
-        heat_map(ax, values, texts, [f"Layer {i}" for i in layers], [str(j) for j in numbers])
+        down, across = [f"Layer {i}" for i in layers], [str(j) for j in numbers]
+        heat_map(ax, values, texts, down, across, label="re-initialised\nminus intact")
         metric = metric_name(selection.metric(rows[selection.is_(rows, "task", task)]))
-        ax.set(title=style.literal(f"{task_name(task)}: {metric}, head re-initialised minus intact"))
+        ax.set(title=style.literal(f"{task_name(task)}: {metric}"))
     axes[-1].set_xlabel("Head")
     low, high = int(data["n"].min()), int(data["n"].max())
     count = f"paired differences, n = {low}" + (f" to {high}" if high > low else "")
