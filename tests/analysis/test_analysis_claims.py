@@ -217,3 +217,49 @@ def test_the_rank_correlation_is_scipys() -> None:
     scores = [probes.at("sst2", k)[0] for k in range(1, DEPTH + 1)]
     assert found.effect == pytest.approx(stats.spearmanr(gains, scores).statistic)
     assert found.low <= found.effect <= found.high
+
+
+def test_noise_at_one_size_is_no_difference_between_sizes() -> None:
+    """Probing tells as much at both sizes; but at 5k layers add less, and that is known from three trials only."""
+    order = [2, 1, 3, 5, 4, 6]
+
+    def alike(at: dict[str, Any]) -> float:
+        match at["kind"]:
+            case "incremental":
+                return 0.6 + (0.012 if at["size"] == "500" else 0.004) * sum(order[: at["preserved"]])
+            case "probing":
+                return 0.6 + 0.03 * at["layer"]
+            case _:
+                return 0.65
+
+    table, _ = world(alike, trials=30, noise=0)
+    scarce = table["kind"].eq("incremental") & table["size"].eq("5k") & table["trial"].gt(2)
+    tuned = table["kind"].eq("incremental")
+    verdicts = []
+    for n in range(8):
+        noisy = table.assign(score=table["score"] + tuned * np.random.default_rng(n).normal(0, 0.012, len(table)))
+        found = claims(noisy[~scarce], resamples=200)
+        verdicts += [f.verdict for f in found if (f.claim, f.part) == (2, "b")]
+    assert len(verdicts) == 16
+    assert verdicts.count("supported") <= 3
+
+
+def test_a_gain_known_from_one_trial_divides_nothing() -> None:
+    table, evidence = world(as_claimed, trials=4)
+    gone = table["kind"].eq("incremental") & table["preserved"].isin([0, DEPTH]) & table["trial"].gt(0)
+    pairs = [f for f in claims(table[~gone], evidence, resamples=200) if f.claim == 3]
+    assert {f.reason for f in pairs} == {"needs at least two trials at every point"}
+
+
+def test_what_learns_nothing_contradicts_nothing() -> None:
+    found, verdicts = judged(lambda _: 0.5, noise=0.0)
+    assert "contradicted" not in verdicts.values()
+    assert {f.reason for f in found if f.claim in (1, 4)} == {"pretraining has no sure benefit"}
+
+
+def test_blocks_of_two_sizes_are_not_averaged() -> None:
+    table, evidence = world(as_claimed)
+    wide = table[table["kind"].eq("localized") & table["first"].lt(3)]
+    wide = wide.assign(block_size=4, id="wide" + wide["id"], score=0.1)
+    before, after = (claims(t, evidence, resamples=200) for t in (table, pd.concat([wide, table])))
+    assert [f for f in before if f.claim == 3] == [f for f in after if f.claim == 3]

@@ -67,3 +67,19 @@ def test_one_pair_says_nothing_and_pairs_without_spread_little() -> None:
     assert paired([0.0, 0.0, 0.0]).p == 1.0
     assert paired([-0.001, -0.001]).p == 0.5
     assert paired([0.3 - 0.2, 0.1, 0.1]).p == 0.25  # but for rounding
+
+
+def test_no_interval_where_nothing_varies() -> None:
+    found = paired([0.01, 0.01, 0.01])
+    assert found.interval.mean == pytest.approx(0.01)
+    assert np.isnan([found.interval.low, found.interval.high]).all()
+    assert found.p == 0.25
+
+
+def test_no_p_is_zero_and_medians_go_by_signs() -> None:
+    many = 0.1 + np.random.default_rng(0).normal(0, 0.001, 40)
+    assert paired(many, "bootstrap").p == pytest.approx(1 / 10_001)
+    apart = [0.011, 0.012, 0.013, 0.014, 0.012, 0.013, 0.011, 0.012, 0.014, -0.5]
+    assert paired(apart, "median").p == pytest.approx(2 * 11 / 2**10)  # one of ten, or none, has the other sign
+    assert paired(apart, "bootstrap").p > 0.9
+    assert paired([0.0, 0.0, 0.1], "median").p == 1.0

@@ -98,3 +98,27 @@ def test_simultaneous_bands_hold_for_all_at_once() -> None:
     one_low, _ = simultaneous(np.zeros(1), stream.normal(0, 1, (20_000, 1)))
     assert one_low[0] == pytest.approx(-1.96, abs=0.05)
     assert percentile(stream.normal(0, 1, 20_000))[1] == pytest.approx(1.96, abs=0.06)
+
+
+def test_bands_of_many_differences_hold_at_once_with_few_trials() -> None:
+    """Twelve differences of nothing, known from three trials each: seldom is one of them away from zero."""
+    ks, away = range(12), 0
+    for n in range(60):
+        stream = np.random.default_rng([5, n])
+        table = pd.concat([rows(list(stream.normal(0.7, 0.02, 3)), point=k, prefix=f"{k}-") for k in ks])
+        found = resample(table, ["k"], Evidence(), resamples=300, seed=n, at_once=len(ks) - 1)
+        parts = [(found.at("x", k), found.at("x", 0)) for k in ks if k]
+        means = np.array([a[0] - b[0] for a, b in parts])
+        low, high = simultaneous(means, np.stack([a[1] - b[1] for a, b in parts], axis=1))
+        away += bool(((low > 0) | (high < 0)).any())
+    assert away <= 9  # 5 % of them would be 3; a third of them with the width of a single interval
+
+
+def test_trials_of_one_permutation_are_one_draw() -> None:
+    """Ten trainings of each of five permutations tell no more of permutations than one of each does."""
+    scores = [0.5, 0.6, 0.7, 0.8, 0.9]
+    once = rows(scores).assign(permutation=range(5))
+    often = pd.concat([once.assign(id=[f"{i}-{n}" for i in range(5)], trial=n) for n in range(10)])
+    a, b = (resample(t, ["k"], Evidence(), unit="permutation") for t in (once, often))
+    np.testing.assert_allclose(a.draws, b.draws)
+    assert (a.fewest(), b.fewest()) == (5, 5)

@@ -160,3 +160,17 @@ def test_sequences_do_nothing_to_layers(tables: Any) -> None:
     made = tables({"tasks": ["rte", "mrpc"], "experiments": [{"kind": "sequential", "trials": 1}]})
     with pytest.raises(PalimpsestError, match="layers"):
         drawn(made, "schematic")
+
+
+def test_heads_are_paired_under_their_own_protocol(tables: Any) -> None:
+    other = {"kind": "incremental", "preserved": ["L"], "sizes": ["all"], "trials": 3}
+    slow = {**other, "label": "slow", "protocol": {"learning_rate": 1.0e-6}}
+    parts = [slow, {"kind": "heads", "layers": [1], "sizes": ["all"], "trials": 3}, {**other, "label": "intact"}]
+    made = tables({"tasks": ["cola"], "experiments": parts}, depth=2)
+    set_scores(made, lambda at: 0.1 if at["experiment"] == "slow" else 0.5 + 0.01 * at["trial"])
+    np.testing.assert_allclose(tabled(made, "heads-tests").data["difference"], 0, atol=1e-9)
+    with pytest.raises(PalimpsestError, match="under the same protocol"):
+        tabled(tables({"tasks": ["cola"], "experiments": parts[:2]}, depth=2), "heads-tests")
+    longer = {**other, "label": "longer", "epochs": 9}
+    with pytest.raises(PalimpsestError, match="2 different trials of the same index"):
+        tabled(tables({"tasks": ["cola"], "experiments": [*parts[1:], longer]}, depth=2), "heads-tests")

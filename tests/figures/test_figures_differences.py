@@ -71,3 +71,23 @@ def test_nothing_to_compare(tables: Any) -> None:
         differences(tables({**STUDY, "experiments": STUDY["experiments"][:1]}, depth=3).table)
     with pytest.raises(StoreError, match="nothing finished yet that could be compared with mine"):
         differences(tables(STUDY, depth=3, keep=lambda c: c.at["experiment"] == "mine").table)
+
+
+def test_trials_that_are_not_complete_are_left_out_and_no_k_is(tables: Any) -> None:
+    """A single failure must not hide what happens where it happened."""
+    table = worse(tables(STUDY, depth=3).table, "slow", "sst2", [0.1, 0.2, 0.3])
+    here = (table["experiment"] == "slow") & (table["task"] == "sst2")
+    table.loc[here & (table["preserved"] == 1) & (table["trial"] == 2), "status"] = "failed"
+    found = differences(table, experiments=["mine", "slow"], tasks=["sst2"])
+    [row] = found.data.to_dict("records")
+    assert (row["n"], row["most_at"]) == (2, 1)
+    assert row["difference"] == pytest.approx(-0.15 * 5 / 4)
+    assert "slow, SST-2 at 500: 2 of 3 trials" in found.note
+    for k in range(4):  # now no trial is complete, and all but one k are not
+        table.loc[here & (table["preserved"] == k) & (table["trial"] == k), "status"] = "failed"
+    found = differences(table, experiments=["mine", "slow"], tasks=["sst2"])
+    assert found.data["n"].tolist() == [3]
+    assert "k = 3 alone" in found.note
+    table.loc[here & (table["preserved"] == 3) & (table["trial"] == 0), "status"] = "failed"
+    with pytest.raises(StoreError, match="nothing finished yet that could be compared with mine"):
+        differences(table, experiments=["mine", "slow"], tasks=["sst2"])

@@ -200,3 +200,12 @@ def test_datasets_lists_what_it_is_given() -> None:
     found = datasets([("sst2", 67349, 872, "sentence", "negative, positive", "accuracy")])
     assert found.rows == [["SST-2", "67,349", "872", "sentence", "negative, positive", "Accuracy"]]
     assert found.csv().splitlines()[1] == 'sst2,67349,872,sentence,"negative, positive",accuracy'
+
+
+@pytest.mark.parametrize(("count", "exact"), [(3, 1 / 3), (4, 1 / 12), (5, 1 / 60)])
+def test_few_permutations_in_one_order_prove_little(tables: Any, count: int, exact: float) -> None:
+    study = {"tasks": ["sst2", "cola"], "experiments": [
+        {"kind": "permutation", "permutations": count, "sizes": ["5k"]}]}  # fmt: skip
+    made = tables(study, depth=4).table
+    made["score"] = 0.5 + 0.01 * made["permutation"].astype(float)
+    assert correlations(made).data["spearman_p"].tolist() == pytest.approx([exact])

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from study_drawings import drawn, line, set_scores, tabled
 
-from palimpsest.errors import NothingFinished, SpecError
+from palimpsest.errors import NothingFinished, PalimpsestError, SpecError
 from palimpsest.figures import style
 from palimpsest.store import Record
 from palimpsest.training.outcome import Outcome
@@ -156,3 +156,21 @@ def test_the_small_print_is_no_wider_than_a_small_figure(tables: Any) -> None:
     made = tables({"tasks": ["rte", "cola"], "experiments": [{"kind": "sequential", "sizes": [200], "trials": 3}]})
     figure = drawn(made, "sequential")
     assert figure._supxlabel.get_window_extent().x1 <= figure.bbox.x1
+
+
+def test_protocols_are_not_mixed_between_kinds(tables: Any) -> None:
+    parts = [
+        {"kind": "sequential", "sizes": ["all"], "trials": 3},
+        {"kind": "interleaved", "tasks": ["rte"], "together": [["rte", "mrpc"]], "sizes": ["all"], "trials": 3,
+         "protocol": {"learning_rate": 1.0e-6}},
+    ]  # fmt: skip
+    with pytest.raises(PalimpsestError, match="sequential and interleaved has different trials at the same point"):
+        tabled(tables({"tasks": ["mrpc", "rte"], "experiments": parts}), "sequential-tests")
+
+
+def test_means_and_differences_say_of_how_many(tables: Any) -> None:
+    made = tables({"tasks": ["mrpc", "rte"], "experiments": [{"kind": "sequential", "sizes": ["all"], "trials": 4}]},
+                  keep=lambda cell: cell.at["chain"] != "direct" or cell.at["trial"] < 2)  # fmt: skip
+    shown = {(row[0], row[1]): row[-1] for row in tabled(made, "sequential-tests").rows}
+    assert shown["RTE", "direct"] == "2"
+    assert shown["RTE", "after MRPC"] == "4 (2 pairs)"

@@ -159,3 +159,14 @@ def test_published_numbers_are_laid_beside_where_there_are_any(tables: Any) -> N
     sets = [("sst2", 67_349, 872, "sentence", "a, b", "accuracy"), ("mine", 10, 5, "sentence", "a, b", "accuracy")]
     data = table_of(found.table, Drawing(kind="datasets", options={"published": True}), datasets=sets)
     assert [row[-2:] for row in data.rows] == [["67k", "872k"], ["–", "–"]]
+
+
+def test_what_two_experiments_share_is_reckoned_once(tables: Any) -> None:
+    study = {"tasks": ["sst2"], "experiments": [
+        {"kind": "incremental", "sizes": [500], "trials": 2, "preserved": [0, 4]},
+        {"kind": "localized", "block_size": 4, "sizes": [500], "trials": 2, "mode": "reinitialized"},
+    ]}  # fmt: skip
+    made = tables(study, depth=4, keep=lambda cell: cell.at["trial"] < 1)
+    rows = {row[0]: row[1:5] for row in table_of(made.table, Drawing(kind="runtime")).rows}
+    assert rows["localized, 500 examples"] == ["1 of 2", "100", "1 s", "2 s"]
+    assert rows["in all"] == ["2 of 4", "200", "2 s", "4 s"]

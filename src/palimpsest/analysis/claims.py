@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -34,6 +34,8 @@ CLAIMS = {
 
 SMALL = 0.02  # of a score: a difference that surely is smaller counts as none
 SMALL_SHARE = 0.05  # of what pretraining gains
+NOTHING = "pretraining has no sure benefit"
+KNOWN = 0.05  # of a perfect rank correlation: where noise leaves less, there is no order to compare
 PREDICTS = 0.7  # the rank correlation from which on probing may be said to predict: half of the variance of the ranks
 
 
@@ -66,7 +68,7 @@ class _Arm:
     localized: pd.DataFrame
     permutation: pd.DataFrame
     depth: int
-    points: Callable[[pd.DataFrame, Sequence[str]], Points]
+    points: Callable[..., Points]
 
 
 def claims(
@@ -78,8 +80,8 @@ def claims(
     """
     known = evidence or Evidence()
 
-    def points(rows: pd.DataFrame, by: Sequence[str]) -> Points:
-        return resample(rows, by, known, resamples, seed)
+    def points(rows: pd.DataFrame, by: Sequence[str], **how: Any) -> Points:
+        return resample(rows, by, known, resamples, seed, **how)
 
     found: list[Finding] = []
     layers = depth(table)
@@ -134,7 +136,8 @@ def _data(arm: _Arm) -> Iterator[Finding]:
             yield _open(arm, 1, "", task_name(task), measure, "needs k = 0 and another k at two sizes")
             continue
         small, large = sizes[0], sizes[-1]
-        points = arm.points(rows[rows["size"].isin([small, large])], ["size", "preserved"])
+        both = rows[rows["size"].isin([small, large])]
+        points = arm.points(both, ["size", "preserved"], at_once=len(common))
         means, draws = _stack(
             _minus(_minus(points.at(task, large, k), points.at(task, large, 0)),
                    _minus(points.at(task, small, k), points.at(task, small, 0))) for k in common
@@ -142,7 +145,10 @@ def _data(arm: _Arm) -> Iterator[Finding]:
         low, high = simultaneous(means, draws)
         best = _most_telling(means, low, high)
         about = f"{task_name(task)}, {large} against {small}, k = {common[best]}"
-        yield _judged(arm, 1, "", about, measure, points, means, low, high, best, SMALL)
+        whole = [_minus(points.at(task, size, common[-1]), points.at(task, size, 0)) for size in (small, large)]
+        helps = any(percentile(draws)[0] > 0 for _, draws in whole)
+        few = points.fewest() < 2
+        yield _judged(arm, 1, "", about, measure, few, means, low, high, best, SMALL, helps)
 
 
 def _probing(arm: _Arm) -> Iterator[Finding]:
@@ -165,17 +171,23 @@ def _probing(arm: _Arm) -> Iterator[Finding]:
             yield _open(arm, 2, "a", task_name(task), measure, "all layers are probed equally well")
             continue
         found: dict[str, tuple[float, Floats]] = {}
+        reach: dict[
+            str, tuple[float, float]
+        ] = {}  # what noise would leave of a perfect correlation, and of replicates'
         few = {size: min(points.fewest(task, size), probing.fewest()) < 2 for size in sizes}
         sure = _sure(rows, sizes)
         for size in sizes:
-            gain, gain_draws = _stack(_minus(points.at(task, size, k), points.at(task, size, k - 1)) for k in layers)
+            gain, gain_draws = _gains(points, task, size, layers)
             found[size] = float(_spearman(gain[None], score[None])[0]), _spearman(gain_draws, score_draws)
             low, high = percentile(found[size][1])
-            # Noise makes correlations small by itself: less than a perfect prediction would reach is what counts.
-            ceiling = _stability(gain, gain_draws) * _stability(score, score_draws)
+            # Noise makes correlations small by itself: less than a perfect prediction would reach is what counts. It is
+            # in the scores as measured, and once more in their replicates.
+            once = _stability(*_gains(points.plainly(), task, size, layers))
+            once *= _stability(*_stack(probing.plainly().at(task, k) for k in layers))
+            reach[size] = once, once * _stability(gain, gain_draws) * _stability(score, score_draws)
             verdict: Verdict = "contradicted" if low > PREDICTS else "not decided yet"
             reason = ""
-            if high < PREDICTS * ceiling:
+            if high < PREDICTS * reach[size][1]:
                 verdict = "supported"
             elif high < PREDICTS:
                 reason = "the order of the layers is not known well enough"
@@ -187,9 +199,14 @@ def _probing(arm: _Arm) -> Iterator[Finding]:
             yield _open(arm, 2, "b", task_name(task), difference, "needs two sizes")
             continue
         small, large = sure[0], sure[-1]
-        effect, draws = _minus(found[small], found[large])
-        low, high = percentile(draws)
         about = f"{task_name(task)}, {small} minus {large}"
+        if min(reach[small][1], reach[large][1]) < KNOWN:
+            yield _open(arm, 2, "b", about, difference, "the order of the layers is not known well enough")
+            continue
+        # The size with more noise has the smaller correlation by that alone: both are brought to its noise.
+        (a, b), (c, d) = (_alike(reach[small][n], reach[large][n]) for n in (0, 1))
+        effect = a * found[small][0] - b * found[large][0]
+        low, high = percentile(c * found[small][1] - d * found[large][1])
         sparse = few[small] or few[large]
         yield _finding(arm, 2, "b", about, difference, effect, low, high, _sign(low, high), sparse)
 
@@ -201,11 +218,14 @@ def _tasks(arm: _Arm) -> Iterator[Finding]:
         return
     size = max(unique(arm.localized["size"]), key=size_order)
     rows = arm.localized[is_(arm.localized, "size", size)]
+    width = int(rows["block_size"].mode().iloc[0])
+    rows = rows[is_(rows, "block_size", width)]
     ends = arm.incremental[is_(arm.incremental, "size", size) & arm.incremental["preserved"].isin([0, arm.depth])]
     profiles: dict[str, tuple[list[tuple[str, int]], Floats, Floats]] = {}
-    blocks = arm.points(rows, ["mode", "first"])
+    places, tasks = rows[["mode", "first"]].drop_duplicates(), unique(rows["task"])
+    compared = len(places) * max(1, len(tasks) * (len(tasks) - 1) // 2)
+    blocks = arm.points(rows, ["mode", "first"], at_once=compared)
     baselines = arm.points(ends, ["preserved"])
-    width = int(rows["block_size"].iloc[0])
     for task, _ in _by_task(rows):
         if (task, 0) not in baselines.places or (task, arm.depth) not in baselines.places:
             yield _open(arm, 3, "", task_name(task), measure, f"needs the full model and k = 0 at {size}")
@@ -213,54 +233,57 @@ def _tasks(arm: _Arm) -> Iterator[Finding]:
         full, none = baselines.at(task, arm.depth), baselines.at(task, 0)
         gain = _minus(full, none)
         if percentile(gain[1])[0] <= 0:
-            yield _open(
-                arm, 3, "", task_name(task), measure, "pretraining has no sure benefit that could be shared out"
-            )
+            yield _open(arm, 3, "", task_name(task), measure, f"{NOTHING} that could be shared out")
             continue
-        places = [(place[1], place[2]) for place in blocks.places if place[0] == task]
+        own = [(place[1], place[2]) for place in blocks.places if place[0] == task]
         parts = [
             _minus(full, blocks.at(task, *p)) if p[0] == "reinitialized" else _minus(blocks.at(task, *p), none)
-            for p in places
+            for p in own
         ]
-        profiles[task] = (places, *_stack((mean / gain[0], draws / gain[1]) for mean, draws in parts))
-    pairs: list[tuple[str, list[tuple[str, int]], Floats, Floats]] = []
+        profiles[task] = (own, *_stack((mean / gain[0], draws / gain[1]) for mean, draws in parts))
+    pairs: list[tuple[tuple[str, str], list[tuple[str, int]], Floats, Floats]] = []
     for a, b in itertools.combinations(profiles, 2):
         common = [p for p in profiles[a][0] if p in profiles[b][0]]
         (ma, da), (mb, db) = (_centred(profiles[t], common) for t in (a, b))
-        pairs.append((f"{task_name(a)} against {task_name(b)}", common, ma - mb, da - db))
+        pairs.append(((a, b), common, ma - mb, da - db))
     if not pairs:
         return
     # One pair that differs supports the claim: the bands hold for the blocks of all pairs at once.
     bands = simultaneous(np.concatenate([m for *_, m, _ in pairs]), np.concatenate([d for *_, d in pairs], axis=1))
     begin = 0
-    for tasks, common, means, _ in pairs:
+    for pair, common, means, _ in pairs:
         low, high = (band[begin : begin + len(common)] for band in bands)
         begin += len(common)
         best = _most_telling(means, low, high)
         mode, first = common[best]
-        about = f"{tasks}, layers {span(first, first + width - 1)} {mode_name(mode)}"
-        yield _judged(arm, 3, "", about, measure, blocks, means, low, high, best, SMALL_SHARE)
+        about = f"{' against '.join(map(task_name, pair))}, layers {span(first, first + width - 1)} {mode_name(mode)}"
+        few = min(points.fewest(task) for points in (blocks, baselines) for task in pair) < 2
+        yield _judged(arm, 3, "", about, measure, few, means, low, high, best, SMALL_SHARE)
 
 
 def _order(arm: _Arm) -> Iterator[Finding]:
-    """Claim 4: the mean over permutations, minus the intact model on the same examples."""
+    """Claim 4: the mean over permutations, which are drawn again, minus the intact model on the same examples."""
     measure = "shuffled minus intact"
     if arm.permutation.empty:
         return
     size = max(unique(arm.permutation["size"]), key=size_order)
     rows = arm.permutation[is_(arm.permutation, "size", size)]
-    intact = arm.incremental[is_(arm.incremental, "size", size) & is_(arm.incremental, "preserved", arm.depth)]
-    shuffled, whole = arm.points(rows, ["size"]), arm.points(intact, ["size"])
+    ends = arm.incremental[is_(arm.incremental, "size", size) & arm.incremental["preserved"].isin([0, arm.depth])]
+    shuffled, baselines = arm.points(rows, ["size"], unit="permutation"), arm.points(ends, ["preserved"])
     for task, _ in _by_task(rows):
         about = f"{task_name(task)}, {size}"
-        if (task, size) not in whole.places:
+        if (task, arm.depth) not in baselines.places:
             yield _open(arm, 4, "", about, measure, f"needs the intact model at {size}")
             continue
-        effect, draws = _minus(shuffled.at(task, size), whole.at(task, size))
+        intact = baselines.at(task, arm.depth)
+        effect, draws = _minus(shuffled.at(task, size), intact)
         low, high = percentile(draws)
         verdict: Verdict = "supported" if high < 0 else "contradicted" if low > -SMALL else "not decided yet"
-        few = min(shuffled.fewest(task, size), whole.fewest(task, size)) < 2
-        yield _finding(arm, 4, "", about, measure, effect, low, high, verdict, few)
+        reason = ""
+        if (task, 0) in baselines.places and percentile(_minus(intact, baselines.at(task, 0))[1])[0] <= 0:
+            verdict, reason = (verdict, "") if verdict == "supported" else ("not decided yet", NOTHING)
+        few = min(shuffled.fewest(task, size), baselines.fewest(task, arm.depth)) < 2
+        yield _finding(arm, 4, "", about, measure, effect, low, high, verdict, few, reason)
 
 
 def _largest(rows: pd.DataFrame) -> pd.DataFrame:
@@ -329,6 +352,16 @@ def _stability(means: Floats, draws: Floats) -> float:
     return max(0.0, float(_spearman(draws, np.broadcast_to(means, draws.shape)).mean()))
 
 
+def _gains(points: Points, task: str, size: str, layers: Iterable[int]) -> tuple[Floats, Floats]:
+    """What preserving each layer adds to those below it."""
+    return _stack(_minus(points.at(task, size, k), points.at(task, size, k - 1)) for k in layers)
+
+
+def _alike(a: float, b: float) -> tuple[float, float]:
+    """Factors that bring correlations which noise has shrunk to a and b of themselves to the smaller of the two."""
+    return min(a, b) / a, min(a, b) / b
+
+
 def _sign(low: float, high: float) -> Verdict:
     return "supported" if low > 0 else "contradicted" if high < 0 else "not decided yet"
 
@@ -347,14 +380,15 @@ def _finding(
 
 
 def _judged(
-    arm: _Arm, claim: int, part: str, about: str, measure: str, points: Points, means: Floats, low: Floats,
-    high: Floats, best: int, small: float,
+    arm: _Arm, claim: int, part: str, about: str, measure: str, few: bool, means: Floats, low: Floats,
+    high: Floats, best: int, small: float, helps: bool = True,
 ) -> Finding:  # fmt: skip
-    """Any difference supports the claim; that all are surely small contradicts it."""
+    """Any difference supports the claim; that all are surely small contradicts it, if pretraining `helps` at all."""
     verdict: Verdict = "not decided yet"
+    reason = ""
     if bool(((low > 0) | (high < 0)).any()):
         verdict = "supported"
     elif bool(((low > -small) & (high < small)).all()):
-        verdict = "contradicted"
-    few = points.fewest() < 2
-    return _finding(arm, claim, part, about, measure, means[best], float(low[best]), float(high[best]), verdict, few)
+        verdict, reason = ("contradicted", "") if helps else ("not decided yet", NOTHING)
+    bounds = float(low[best]), float(high[best])
+    return _finding(arm, claim, part, about, measure, means[best], *bounds, verdict, few, reason)

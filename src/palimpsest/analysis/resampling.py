@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -50,11 +50,15 @@ def evidence(cells: Sequence[Cell], store: Store | None, targets: Mapping[str, n
 
 @dataclass(frozen=True)
 class Points:
-    """Mean scores as measured (`mean`) and in every replicate (`draws`, one row each), by their place in the grid."""
+    """Mean scores as measured (`mean`) and in every replicate (`draws`, one row each), by their place in the grid.
+
+    The replicates are spread as Student's t would have it with so few trials; `plain` ones as their standard error is.
+    """
 
     places: dict[tuple[Any, ...], int]
     mean: Floats
     draws: Floats
+    plain: Floats
     trials: npt.NDArray[np.int64]
 
     def at(self, *place: Any) -> tuple[float, Floats]:
@@ -62,16 +66,32 @@ class Points:
         column = self.places[place]
         return float(self.mean[column]), self.draws[:, column]
 
+    def plainly(self) -> Points:
+        """The same with the plain replicates."""
+        return replace(self, draws=self.plain)
+
     def fewest(self, *lead: Any) -> int:
         """The smallest number of trials behind a point, of those whose place begins like this."""
         return min((int(self.trials[n]) for place, n in self.places.items() if place[: len(lead)] == lead), default=0)
 
 
-def resample(rows: pd.DataFrame, by: Sequence[str], known: Evidence, resamples: int = 1000, seed: int = 0) -> Points:
-    """The points of finished rows (grouped by task and `by`), and what they might have been."""
+def resample(
+    rows: pd.DataFrame,
+    by: Sequence[str],
+    known: Evidence,
+    resamples: int = 1000,
+    seed: int = 0,
+    at_once: int = 1,
+    unit: str = "trial",
+) -> Points:
+    """The points of finished rows (grouped by task and `by`), and what they might have been.
+
+    `at_once` numbers will be compared with bands that hold for all of them. What is drawn again is the `unit`: trials
+    that have the same one are averaged first.
+    """
     places: dict[tuple[Any, ...], int] = {}
     means: list[float] = []
-    draws: list[Floats] = []
+    draws: list[tuple[Floats, Floats]] = []
     counts: list[int] = []
     for task, of_task in rows.groupby("task", sort=False):
         trials = of_task.drop_duplicates("id")
@@ -79,21 +99,25 @@ def resample(rows: pd.DataFrame, by: Sequence[str], known: Evidence, resamples: 
         scores = _scores(str(task), trials, known, resamples, seed)
         for key, point in of_task.drop_duplicates([*by, "id"]).groupby(list(by), sort=False):
             places[(str(task), *_plain(key))] = len(means)
-            mine = scores[:, [column[id] for id in point["id"]]]
-            means.append(float(point["score"].mean()))
-            draws.append(_redrawn(mine, str(task), [int(t) for t in point["trial"]], seed))
-            counts.append(len(point))
-    table = np.stack(draws, axis=1) if draws else np.zeros((resamples, 0))
-    return Points(places, np.array(means), table, np.array(counts, dtype=np.int64))
+            units = point.groupby(unit, sort=True)
+            mine = np.stack([scores[:, [column[id] for id in one["id"]]].mean(axis=1) for _, one in units], axis=1)
+            observed = units["score"].mean()
+            means.append(float(observed.mean()))
+            draws.append(_redrawn(mine, observed, str(task), seed, at_once))
+            counts.append(len(observed))
+    table, plain = (
+        (np.stack(part, axis=1) for part in zip(*draws, strict=True)) if draws else np.zeros((2, resamples, 0))
+    )
+    return Points(places, np.array(means), table, plain, np.array(counts, dtype=np.int64))
 
 
-def widening(n: int) -> float:
-    """By how much the spread of resampled means of n trials is too small for a 95 % interval like Student's t.
+def widening(n: int, at_once: int = 1) -> float:
+    """By how much the standard error from n trials is too small for a 95 % interval like Student's t.
 
-    Resampling few trials gives intervals that are too short twice over: the standard deviation with divisor n, and the
-    quantile of a normal distribution.
+    Of many intervals that shall hold `at_once` those that matter are far out, where few trials have heavier tails.
     """
-    return math.sqrt(n / (n - 1)) * float(stats.t.ppf(0.975, n - 1)) / float(stats.norm.ppf(0.975))
+    far = 1 - 0.025 / at_once
+    return float(stats.t.ppf(far, n - 1)) / float(stats.norm.ppf(far))
 
 
 def percentile(draws: Floats) -> tuple[float, float]:
@@ -111,16 +135,20 @@ def simultaneous(means: Floats, draws: Floats) -> tuple[Floats, Floats]:
     return means - half, means + half
 
 
-def _redrawn(scores: Floats, task: str, indices: list[int], seed: int) -> Floats:
-    """The mean over trials in each replicate [resamples], from their scores [resamples, trials]."""
+def _redrawn(scores: Floats, observed: pd.Series[float], task: str, seed: int, at_once: int) -> tuple[Floats, Floats]:
+    """The mean over trials in each replicate, spread like Student's t and plainly.
+
+    From the trials' scores on the examples of every replicate [resamples, trials], in which examples vary, and from
+    those observed, in which trials do.
+    """
     mean: Floats = scores.mean(axis=1)
-    count = len(indices)
+    count = len(observed)
     if count < 2:
-        return mean
-    order = np.argsort(indices, kind="stable")
-    picked = _stream(seed, task, *sorted(indices)).integers(count, size=scores.shape)
-    drawn = np.take_along_axis(scores[:, order], picked, axis=1).mean(axis=1)
-    return np.asarray(mean + widening(count) * (drawn - mean))
+        return mean, mean
+    picked = _stream(seed, task, *(int(i) for i in observed.index)).integers(count, size=scores.shape)
+    values = observed.to_numpy(dtype=np.float64)
+    strayed = math.sqrt(count / (count - 1)) * (values[picked].mean(axis=1) - values.mean())
+    return mean + widening(count, at_once) * strayed, mean + strayed
 
 
 def _scores(task: str, trials: pd.DataFrame, known: Evidence, resamples: int, seed: int) -> Floats:

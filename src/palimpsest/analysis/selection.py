@@ -41,13 +41,17 @@ def experiment(
         rows = rows[among("task", tasks, rows["task"])]
     if sizes is not None:
         rows = rows[among("size", labels(sizes), rows["size"])]
+    return unmixed(rows, repr(label or known[0]))
+
+
+def unmixed(rows: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The rows of an experiment of this name, if none of its points has different trials of the same index."""
     at_one_point = rows.groupby(["task", "size", "trial", *POINT], dropna=False)["id"].nunique()
     if (at_one_point > 1).any():
         protocols = unique(rows["protocol"])
         raise PalimpsestError(
-            f"the experiment {label or known[0]!r} has different trials at the same point (protocols: "
-            f"{', '.join(protocols)}), which must not be averaged; give each experiment a label of its own, "
-            "and the drawing the one it is about"
+            f"the experiment {name} has different trials at the same point (protocols: {', '.join(protocols)}), which "
+            "must not be averaged; give each experiment a label of its own, and the drawing the one it is about"
         )
     return rows
 

@@ -16,7 +16,8 @@ from palimpsest.figures.text_table import TextTable, number
 
 _HOW = (
     "Intervals: 95 %, from validation examples (for accuracy and the MCC of two classes) and trials drawn again "
-    "together (claim 1: for all k at once; claim 3: for all blocks of all pairs of tasks). Supported: away from zero "
+    "together (claim 1: for all k at once; claim 3: for all blocks of all pairs of tasks, shares less their mean over "
+    "blocks; claim 2: of correlations that noise has shrunk). Supported: away from zero "
     f"as claimed (claim 2: correlations below {PREDICTS} times what noise would leave of a perfect one). Contradicted: "
     f"away from zero the other way, or surely smaller than {SMALL} (claim 3: {SMALL_SHARE} of the gain)."
 )

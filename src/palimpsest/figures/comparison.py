@@ -83,12 +83,17 @@ def differences(
     """
     chosen = _chosen(table, experiments, tasks)
     baseline, *others = chosen
-    found = []
+    found, cut = [], []
     for label in others:
         own = chosen[label][~chosen[label]["id"].isin(list(chosen[baseline]["id"]))]
         pairs = pair_with(own, chosen[baseline], "preserved")
         for (task, size), part in pairs.groupby(["task", "size"], sort=False):
-            grid = part.pivot_table("difference", "trial", "preserved").dropna(axis="columns")
+            every = part.pivot_table("difference", "trial", "preserved")
+            grid = _complete(every)
+            if grid.empty:
+                continue
+            if grid.shape != every.shape:
+                cut.append(f"{short(str(label))}, {task_name(str(task))} at {size}: {_kept(grid, every)}")
             one, means = paired(grid.mean(axis="columns"), interval), grid.mean()
             most = int(means.abs().to_numpy().argmax())
             i = one.interval
@@ -110,8 +115,21 @@ def differences(
     columns = ["Experiment", "Task", "Size", "Difference", "Interval", "n", "p", "Corrected p", "Most"]
     rows = pd.concat(chosen.values())
     how = f"Difference to {baseline}, the mean over k; {INTERVALS[interval]} over trials; {CORRECTIONS[correction]}."
-    note = "\n".join(filter(None, (how, selection.missing_note(rows))))
+    incomplete = f"Where pairs are missing: {'; '.join(cut)}." if cut else ""
+    note = "\n".join(filter(None, (how, incomplete, selection.missing_note(rows))))
     return TextTable(columns, shown, data, note=note, right=frozenset(columns[3:8]))
+
+
+def _complete(grid: pd.DataFrame) -> pd.DataFrame:
+    """Trials that have a difference at every k; where there are not two of them, the k that have one of every trial."""
+    trials, ks = grid.dropna(), grid.dropna(axis="columns")
+    return trials if len(trials) > 1 or trials.size >= ks.size else ks
+
+
+def _kept(grid: pd.DataFrame, every: pd.DataFrame) -> str:
+    if len(grid) < len(every):
+        return f"{len(grid)} of {len(every)} trials"
+    return f"k = {', '.join(map(str, grid.columns))} alone"
 
 
 def _chosen(table: pd.DataFrame, labels: Sequence[str] | None, tasks: Sequence[str] | None) -> dict[str, pd.DataFrame]:

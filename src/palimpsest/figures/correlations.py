@@ -18,6 +18,7 @@ from palimpsest.errors import PalimpsestError
 from palimpsest.figures.text_table import TextTable, number
 
 Floats = npt.NDArray[np.float64]
+_FEW = 8  # permutations whose orders are all counted
 
 
 def correlations(
@@ -70,7 +71,15 @@ def _correlate(a: Floats, b: Floats) -> tuple[float, float, float, float]:
     if a.size < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
         return math.nan, math.nan, math.nan, math.nan
     spearman, pearson = stats.spearmanr(a, b), stats.pearsonr(a, b)
-    return float(spearman.statistic), float(spearman.pvalue), float(pearson.statistic), float(pearson.pvalue)
+    p = _exact_p(a, b) if a.size <= _FEW else float(spearman.pvalue)
+    return float(spearman.statistic), p, float(pearson.statistic), float(pearson.pvalue)
+
+
+def _exact_p(a: Floats, b: Floats) -> float:
+    """The part of all orders of b whose rank correlation with a is as far from zero."""
+    x, y = (stats.rankdata(values) - (values.size + 1) / 2 for values in (a, b))
+    found = np.abs(np.array(list(itertools.permutations(y))) @ x)
+    return float(np.mean(found >= abs(float(y @ x)) - 1e-9))
 
 
 def _with_p(coefficient: float, p: float) -> str:

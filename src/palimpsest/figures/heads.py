@@ -43,11 +43,13 @@ def differences(
     ]
     intact = intact[intact["task"].isin(list(rows["task"])) & selection.is_(intact, "size", label)]
     intact = intact[intact["chain"].isna() | selection.is_(intact, "chain", "direct")]
+    intact = intact[intact["protocol"].isin(list(rows["protocol"]))]
     if intact.empty:
         raise PalimpsestError(
-            "differences need a baseline: add an incremental experiment with `preserved: [L]` at the same size"
+            "differences need a baseline: add an incremental experiment with `preserved: [L]` at the same size, "
+            "under the same protocol"
         )
-    done = pair_with(rows.drop_duplicates(["task", "layer", "head", "id"]), intact)
+    done = pair_with(rows.drop_duplicates(["task", "layer", "head", "id"]), intact, "protocol")
     if done.empty:
         raise StoreError("nothing finished yet: no head's trial has its intact counterpart in the store")
     found = []

@@ -53,7 +53,7 @@ def runtime(table: pd.DataFrame) -> TextTable:
         "Time here": [duration(hours) for hours in (*data["hours"], float(all_done["seconds"].sum()) / 3600)],
         "All at this pace": [
             duration(hours) if math.isfinite(hours) else "–"
-            for hours in (*data["hours_of_all"], data["hours_of_all"].sum(skipna=False))
+            for hours in (*data["hours_of_all"], sum(_hours_of_all(t) for _, t in whole.groupby(["kind", "size"])))
         ],
         "Published": [
             *(row["published"] or "–" for row in found),

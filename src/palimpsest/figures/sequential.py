@@ -38,11 +38,11 @@ def comparisons(
     parts = [selection.experiment(table, kind, tasks=tasks) for kind in _KINDS if selection.has(table, kind)]
     if not parts:
         raise NotInStudy("this figure or table needs an experiment of kind 'sequential' or 'interleaved'")
-    rows, _ = selection.one_size(pd.concat(parts), size)
+    rows, _ = selection.one_size(selection.unmixed(pd.concat(parts), " and ".join(_KINDS)), size)
     done = selection.need_something(rows).drop_duplicates(["task", "chain", "id"])
     summary = summarise(done, ["task", "chain"], interval)
     direct = done[selection.is_(done, "chain", DIRECT)]
-    pairs = pair_with(done[~selection.is_(done, "chain", DIRECT)], direct)
+    pairs = pair_with(done[~selection.is_(done, "chain", DIRECT)], direct, "protocol")
     tests = []
     for (task, chain), part in pairs.groupby(["task", "chain"], sort=False):
         one = paired(part["difference"], interval)
@@ -142,6 +142,12 @@ def _bracketed(cell: Mapping[Any, Any]) -> str:
     return f"[{mean}]" if cell["best"] else mean
 
 
+def _count(row: Mapping[Any, Any]) -> str:
+    """How many trials a mean is of, and how many pairs a difference, where that is another number."""
+    alike = pd.isna(row["pairs"]) or int(row["pairs"]) == int(row["n"])
+    return str(row["n"]) if alike else f"{row['n']} ({int(row['pairs'])} pairs)"
+
+
 def _small(p: object) -> bool:
     return isinstance(p, float) and p < 0.05
 
@@ -188,7 +194,7 @@ def sequential_tests(
     shown = [
         [task_name(row["task"]), chain_name(row["chain"]), _bracketed(row),
          "–" if pd.isna(row["low"]) else f"({number(row['low'])}, {number(row['high'])})",
-         number(row["difference"]), probability(row["p"]), probability(row["corrected"]), str(row["n"])]
+         number(row["difference"]), probability(row["p"]), probability(row["corrected"]), _count(row)]
         for row in data.to_dict("records")
     ]  # fmt: skip
     note = (
