@@ -161,6 +161,7 @@ BREAKAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         "cannot load the encoder .*mine",
     ),
     "tokenizer": (lambda c: (c / "tokenizer.json").write_text("{}"), "cannot load the encoder .*mine"),
+    "no tokenizer": (lambda c: (c / "tokenizer.json").unlink(), "mine has no tokeniser .*save_pretrained"),
     "albert": (lambda c: configure(c, model_type="albert"), "mine is an ALBERT"),
     "unsupported": (lambda c: configure(c, model_type="electrra"), "Did you mean 'electra'"),
     "heads": (lambda c: configure(c, num_attention_heads=3), "3 heads, which do not divide a width of 16"),

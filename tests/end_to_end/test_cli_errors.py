@@ -19,6 +19,7 @@ ON_THE_LINE = {
     "a directory for a study": ("plan .", ". is a directory; a study is a YAML file"),
     "unknown setting": ("plan study.yaml --set trils=3", "unknown setting 'trils'. Did you mean 'trials'?"),
     "a setting without a value": ("plan study.yaml --set trials", "--set takes key=value"),
+    "a setting of nothing": ("plan study.yaml --set sizes=", "--set sizes= has no value"),
     "unknown protocol": ("plan study.yaml --set protocol=papr", "unknown protocol 'papr'. Did you mean 'paper'"),
     "unknown protocol field": ("plan study.yaml --set protocol.epoch=3", "Did you mean 'protocol.epochs'"),
     "unknown task": ("plan study.yaml --set tasks=colla", "unknown task 'colla'. Did you mean 'cola'?"),
@@ -58,6 +59,12 @@ ON_THE_LINE = {
 IN_THE_FILE = {
     "unknown key": ("trials: 2", "trils: 2", "unknown key 'trils'. Did you mean 'trials'"),
     "unknown kind": ("kind: incremental", "kind: incrementl", "unknown kind 'incrementl'. Did you mean 'incremental'?"),
+    "unknown figure": (
+        "figures:\n  - kind: inc",
+        "figures:\n  - kind: ink",
+        "unknown figure 'inkremental'. Did you mean",
+    ),
+    "unknown table": ("kind: summary", "kind: sumary", "unknown table 'sumary'. Did you mean 'summary'?"),
     "no number": ("trials: 2", "trials: two", "Input should be a valid integer (given: 'two')"),
     "no YAML": ("  - kind: incremental\n    pre", "  -kind: incremental\n    pre", "line 12 is not valid YAML"),
     "no such column": ("text: sentence", "text: sentense", "train.csv:1: there is no column 'sentense'; did you mean"),

@@ -1,4 +1,4 @@
-"""Ctrl-C in the middle of a run on two processes: what is finished stays, and the same command goes on from there."""
+"""Ctrl-C or SIGTERM in the middle of a run on two processes: what is finished stays, and the same command goes on."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from command_line import Command, records
 
 
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_stopped_and_started_again(
-    folder: Path, process: Callable[..., subprocess.Popen[str]], palimpsest: Command
+    folder: Path, process: Callable[..., subprocess.Popen[str]], palimpsest: Command, sent: signal.Signals, code: int
 ) -> None:
     command = ("run", "study.yaml", "--store", "results", "--set", "trials=12", "--set", "protocol.epochs=6")
     running = process(*command, "--processes", 2)
@@ -22,15 +24,16 @@ def test_stopped_and_started_again(
         assert running.poll() is None, running.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    running.send_signal(signal.SIGINT)
+    running.send_signal(sent)
     out, err = running.communicate(timeout=60)
-    assert (running.returncode, err) == (130, "")
+    assert (running.returncode, err) == (code, "")
     kept = records(folder / "results")
     assert 0 < len(kept) < 24
     told = re.search(r"^Stopped\. (\d+) of 24 trials were finished and are in results; the same command", out, re.M)
     assert told
     assert int(told[1]) <= len(kept)  # the last ones may have been written and not yet told
     assert not list((folder / "results").rglob(".*"))  # nothing half written is left
+    assert not list((folder / "results" / "running").glob("*"))  # and nothing is said to be going on
 
     again = palimpsest(*command, "--processes", 1)
     assert again.code == 0

@@ -47,6 +47,20 @@ def test_a_disk_that_fails(
     assert before.items() <= stamps(where).items()
 
 
+def test_a_store_that_is_read_only_is_told_before_anything_is_trained(
+    run_study: Any, study: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    run_study(study(), tmp_path / "store", limit=1)
+    monkeypatch.setattr(Path, "replace", refuse)
+    monkeypatch.setattr("palimpsest.execution.worker.execute", lambda *_: pytest.fail("a pack was begun"))
+    with pytest.raises(StoreError, match=r"cannot write to the store.*Read-only"):
+        run_study(study(), tmp_path / "store")
+    assert not list((tmp_path / "store" / "running").iterdir())
+
+
 @pytest.mark.parametrize(
     ("how", "number"), [("full", errno.ENOSPC), ("read-only", errno.EROFS), ("limit", errno.EFBIG)]
 )

@@ -61,13 +61,15 @@ def figures(
     published: PublishedOpt = False,
 ) -> None:
     """Draw a study's figures (PNG and PDF) from what is in the store, finished or not."""
-    from palimpsest.figures.registry import FIGURES, draw, with_published
+    from palimpsest.figures.registry import FIGURES, check, draw, with_published
 
     kind = "schematic" if schematic else kind
     if kind is not None:
         check_choice("kind", kind, tuple(FIGURES))
     place = open_if_there(store)
     made = planned(study, place, data, model, set_)
+    for one in made.studies:
+        check(one)
     with GoingOn(made, kind is not None) as going:
         for one, frame, material in parts(made, place):
             shown = with_published(one) if published else one

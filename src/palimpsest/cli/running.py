@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,10 +44,13 @@ def plan(
 ) -> None:
     """Say what a study would run: trials, steps, time. Runs nothing."""
     from palimpsest.execution.estimate import estimate, expected_device
+    from palimpsest.figures.registry import check
 
     check_choice("device", device, DEVICES)
     place = open_if_there(store)
     made = planned(study, place, data, model, set_)
+    for one in made.studies:
+        check(one)
     missing = made.missing(first=first)
     console = new_console()
     encoders = ", ".join(sorted(set(made.resources.encoders.values())))
@@ -102,7 +107,10 @@ def run(
     time_limit: Annotated[
         float | None,
         typer.Option(
-            "--time-limit", min=0.1, metavar="MINUTES", help="Begin no pack that would not end within so many minutes."
+            "--time-limit",
+            min=0.1,
+            metavar="MINUTES",
+            help="Begin no pack that would not end within so many minutes, once it is known how long packs take.",
         ),
     ] = None,
     pack_timeout: Annotated[
@@ -209,6 +217,24 @@ def demo(
             typer.echo(f"table:  {tabulate(one, frame, drawing, out, **material)[0]}")
 
 
+class Terminated(KeyboardInterrupt):
+    """Somebody, a cluster's scheduler perhaps, asks for an end: as with Ctrl-C, what is finished is told and kept."""
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """While this lasts, SIGTERM is like Ctrl-C."""
+
+    def stop(*_: object) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _run_missing(
     made: Plan,
     place: str,
@@ -248,6 +274,7 @@ def _run_missing(
         console.print(f"Nothing to run: {which} are in {escape(place)}.")
         return
     with ExitStack() as opened:
+        opened.enter_context(terminable())
         trackers = [opened.enter_context(open_tracker(where_to)) for where_to in track]
         display = opened.enter_context(Display(console, missing, made))
 
@@ -262,14 +289,14 @@ def _run_missing(
                 limit=limit, retry_failed=retry_failed, shard=part, first=first,
                 seconds=None if time_limit is None else 60 * time_limit, **where,
             )  # fmt: skip
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
             display.stop()
             console.print(
                 f"Stopped. {display.finished:,} of {len(missing):,} trials were finished and are in {escape(place)}; "
                 "the same command goes on from there.",
                 soft_wrap=True,
             )
-            raise typer.Exit(130) from None
+            raise typer.Exit(143 if isinstance(stop, Terminated) else 130) from None
     left = len(missing) - display.finished - display.failed
     if time_limit is not None and left:
         console.print(

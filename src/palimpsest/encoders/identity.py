@@ -19,6 +19,7 @@ BUILT_IN = {"pocket": Path(__file__).parent / "pocket"}
 
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 _VOCABULARIES = ("vocab.txt", "vocab.json", "merges.txt")  # of tokenizers without a tokenizer.json
+_TOKENIZERS = ("tokenizer.json", *_VOCABULARIES, "sentencepiece.bpe.model", "spiece.model", "spm.model")
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,8 @@ def identify(ref: str) -> EncoderIdentity:
     located = locate(ref)
     directory = located.directory or fetch(located, ("config.json",))
     anatomy = anatomy_of(read_config(directory, ref), located.name)
+    if located.directory:
+        check_tokenizer(directory)
     weights = _fingerprint(tuple(_stamped(directory))) if located.directory else directory.name
     return EncoderIdentity(located.name, weights, anatomy.depth, anatomy.heads)
 
@@ -128,6 +131,15 @@ def weight_files(directory: Path) -> list[Path]:
             shards = directory.glob(f"{stem}-*.{ending}") if name.endswith(".index.json") else ()
             return [directory / name, *sorted(shards)]
     raise EncoderError(f"{directory} has no weights (model.safetensors or pytorch_model.bin)")
+
+
+def check_tokenizer(directory: Path) -> None:
+    """Complain about a checkpoint without a tokeniser: transformers would make one up that knows no word."""
+    if not any((directory / name).is_file() for name in _TOKENIZERS):
+        raise EncoderError(
+            f"{directory} has no tokeniser (tokenizer.json, or a vocabulary like vocab.txt). Save it beside the "
+            "weights: tokenizer.save_pretrained writes it."
+        )
 
 
 def _stamped(directory: Path) -> Iterator[tuple[Path, int, int]]:

@@ -14,7 +14,17 @@ from typing import Any
 import torch
 
 from palimpsest.encoders.anatomy import Anatomy
-from palimpsest.encoders.identity import Located, anatomy_of, fetch, identify, locate, pinned, read_config, weight_files
+from palimpsest.encoders.identity import (
+    Located,
+    anatomy_of,
+    check_tokenizer,
+    fetch,
+    identify,
+    locate,
+    pinned,
+    read_config,
+    weight_files,
+)
 from palimpsest.errors import EncoderError, SurgeryError
 from palimpsest.specs.expansion import EncoderIdentity
 
@@ -95,6 +105,7 @@ def _load(located: Located, identity: EncoderIdentity) -> Encoder:
 
     directory = located.directory or _download(located)
     anatomy = anatomy_of(read_config(directory, located.name), located.name)
+    check_tokenizer(directory)
     try:
         with quiet():  # a pooler or head that a checkpoint lacks is expected, and said in our own words
             tokenizer = AutoTokenizer.from_pretrained(directory, use_fast=True, trust_remote_code=False)

@@ -239,3 +239,5 @@ def _serve(
         )
         report.add_note(traceback.format_exc())
         pipe.send(report)
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is ending already

@@ -14,6 +14,7 @@ from palimpsest.execution.plan import Plan, Shard
 from palimpsest.execution.time_limit import TimeLimit
 from palimpsest.execution.waves import release, waves
 from palimpsest.store import Store
+from palimpsest.store.running import check_writable
 
 if TYPE_CHECKING:
     from palimpsest.execution.executor import Executor, Work
@@ -60,6 +61,7 @@ def run_plan(
         time_limit = TimeLimit(seconds, {task: sharing * pace for task, pace in known.items()})
         if not known:
             emit(Event("note", text="nothing is known yet of how long packs take: the first are begun in any case"))
+    check_writable(store)
     work = Work(plan.resources, store, place, device, engine, pack_timeout, time_limit)
     with Heartbeat(store, plan, trials) as beat:
         crowded = beat.crowded()

@@ -18,6 +18,8 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
         key, equals, text = pair.partition("=")
         if not equals or not key.strip():
             raise SpecError(f"--set takes key=value, not {pair!r}")
+        if not text.strip():
+            raise SpecError(f"--set {key.strip()}= has no value; say null for what is nothing, or all for all examples")
         value = load_yaml(text, f"--set {key}")
         if isinstance(value, str) and "," in value:
             value = [load_yaml(part, f"--set {key}") for part in value.split(",")]

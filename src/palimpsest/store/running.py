@@ -10,6 +10,7 @@ Nothing depends on these notes: results are in the records alone, and a note tha
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +29,13 @@ def write_note(store: Store, kind: str, name: str, content: dict[str, Any]) -> N
         store.write_note(kind, name, json.dumps(content).encode())
 
 
+def check_writable(store: Store) -> None:
+    """Complain now, rather than after the first pack, about a store that nothing can be written to."""
+    name = f"{os.getpid()}-check"
+    store.write_note("running", name, b"{}")
+    drop_note(store, "running", name)
+
+
 def drop_note(store: Store, kind: str, name: str) -> None:
     with suppress(StoreError):
         store.drop_note(kind, name)
@@ -36,7 +44,7 @@ def drop_note(store: Store, kind: str, name: str) -> None:
 def drivers(store: Store) -> list[dict[str, Any]]:
     """The notes of the drivers that are at work, the oldest driver first."""
     fresh = (_content(note) for note in _notes(store, "running") if note.age < STALE)
-    return sorted((note for note in fresh if note is not None), key=lambda note: str(note.get("started")))
+    return sorted((note for note in fresh if note), key=lambda note: str(note.get("started")))
 
 
 def in_words(note: dict[str, Any]) -> str:
