@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from palimpsest.figures.registry import FIGURES, TABLES
+from palimpsest.figures.kinds import FIGURES, TABLES
 from palimpsest.specs.experiment import KINDS, Experiment
 from palimpsest.specs.intervention import DeleteLayers, PermuteLayers, Reinitialize, ReinitializeHeads
 from palimpsest.specs.protocol import PROTOCOLS, Convergence, Initialiser, Protocol

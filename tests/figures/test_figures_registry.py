@@ -11,7 +11,8 @@ import pytest
 from PIL import Image
 
 from palimpsest.errors import PalimpsestError, SpecError, StoreError, UnknownName
-from palimpsest.figures.registry import FIGURES, TABLES, check, draw, figure_of, table_of, tabulate
+from palimpsest.figures.kinds import FIGURES, TABLES
+from palimpsest.figures.registry import check, draw, figure_of, table_of, tabulate
 from palimpsest.specs.study import Drawing, Study
 
 STUDY: dict[str, Any] = {

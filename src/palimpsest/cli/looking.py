@@ -61,7 +61,8 @@ def figures(
     published: PublishedOpt = False,
 ) -> None:
     """Draw a study's figures (PNG and PDF) from what is in the store, finished or not."""
-    from palimpsest.figures.registry import FIGURES, check, draw, with_published
+    from palimpsest.figures.kinds import FIGURES
+    from palimpsest.figures.registry import check, draw, with_published
 
     kind = "schematic" if schematic else kind
     if kind is not None:
@@ -102,7 +103,8 @@ def tables(
 ) -> None:
     """Print a study's tables, and write them as text, Markdown, CSV and LaTeX with --out."""
     from palimpsest.analysis.verdicts import judge
-    from palimpsest.figures.registry import DEFAULT_TABLES, TABLES, table_of, tabulate, with_published
+    from palimpsest.figures.kinds import TABLES
+    from palimpsest.figures.registry import DEFAULT_TABLES, table_of, tabulate, with_published
     from palimpsest.specs.study import Drawing
 
     if kind is not None:

@@ -44,13 +44,13 @@ def plan(
 ) -> None:
     """Say what a study would run: trials, steps, time. Runs nothing."""
     from palimpsest.execution.estimate import estimate, expected_device
-    from palimpsest.figures.registry import check
+    from palimpsest.figures.kinds import check_kinds
 
     check_choice("device", device, DEVICES)
     place = open_if_there(store)
     made = planned(study, place, data, model, set_)
     for one in made.studies:
-        check(one)
+        check_kinds(one)
     missing = made.missing(first=first)
     console = new_console()
     encoders = ", ".join(sorted(set(made.resources.encoders.values())))

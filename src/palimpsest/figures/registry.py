@@ -1,4 +1,4 @@
-"""The kinds of figures and tables, by name, and the files they are written to."""
+"""Drawings of the kinds that there are, and the files they are written to."""
 
 from __future__ import annotations
 
@@ -17,48 +17,10 @@ from pydantic import ConfigDict, ValidationError, validate_call
 
 from palimpsest.errors import PalimpsestError, SpecError, StoreError, UnknownName
 from palimpsest.figures import style
+from palimpsest.figures.kinds import FIGURES, TABLES, check_kinds
 from palimpsest.figures.style import STYLE
 from palimpsest.figures.text_table import TextTable
 from palimpsest.specs.study import Drawing, Study
-
-FIGURES = {
-    "incremental": "incremental:incremental",
-    "overlay": "overlay:overlay",
-    "localized": "localized:localized",
-    "single": "localized:single",
-    "permutation": "permutation:permutation",
-    "scatter": "scatter:scatter",
-    "comparison": "comparison:comparison",
-    "side-by-side": "side_by_side:side_by_side",
-    "epochs": "epochs:epochs",
-    "schematic": "schematic:schematic",
-    "probing": "probing:probing",
-    "drift": "drift:drift",
-    "cka": "drift:cka",
-    "curves": "curves:curves",
-    "variants": "variants:variants",
-    "heads": "heads:heads",
-    "sequential": "sequential:sequential",
-}
-"""Where each kind of figure is: module and function, loaded when first drawn."""
-
-TABLES = {
-    "summary": "tables:summary",
-    "by-layer": "by_layer:by_layer",
-    "gains": "gains:gains",
-    "differences": "comparison:differences",
-    "correlations": "correlations:correlations",
-    "datasets": "tables:datasets",
-    "runtime": "runtime:runtime",
-    "heads-difference": "heads:heads_difference",
-    "heads-by-layer": "heads:heads_by_layer",
-    "heads-by-head": "heads:heads_by_head",
-    "heads-tests": "heads:heads_tests",
-    "sequential-matrix": "sequential:sequential_matrix",
-    "sequential-tests": "sequential:sequential_tests",
-    "claims": "claims:claims",
-    "claims-by-protocol": "claims:claims_by_protocol",
-}
 
 DEFAULT_TABLES = (Drawing(kind="summary"),)
 """What a study gets that names no tables."""
@@ -128,6 +90,7 @@ def with_published(study: Study) -> Study:
 
 def check(study: Study) -> None:
     """Complain about drawings that cannot be made whatever the results are: unknown kinds and options, no epochs."""
+    check_kinds(study)  # of all drawings, before any is imported
     for what, kinds, drawings in (("figure", FIGURES, study.figures), ("table", TABLES, study.tables)):
         for drawing in drawings:
             _options(what, drawing, _find(what, kinds, drawing))
