@@ -13,9 +13,10 @@ import pytest
 from page_material import Made, failed, made_up
 from starlette.testclient import TestClient
 
+from palimpsest.errors import PalimpsestError
 from palimpsest.execution.heartbeat import Heartbeat
 from palimpsest.execution.worker import Event
-from palimpsest.report.server import Watched, application
+from palimpsest.report.server import Watched, application, listen
 from palimpsest.store.running import STALE, drivers, remembered
 
 
@@ -117,3 +118,10 @@ def test_the_note_of_a_dead_driver_is_not_believed(made: Made) -> None:
     assert drivers(made.store) == []
     (folder / "8.json").write_text("{")
     assert drivers(made.store) == []
+
+
+def test_a_port_that_is_taken() -> None:
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(PalimpsestError, match=rf"cannot serve on 127\.0\.0\.1:{port} \(.*in use\); choose another"):
+            listen("127.0.0.1", port)

@@ -189,7 +189,7 @@ def test_settings_leave_the_given_data_alone() -> None:
         ("trials=true", "trials.default: Input should be a valid integer"),
         ("tasks=5", "tasks.0.name: Input should be a valid string"),
         ("tasks=[{a: 1}]", "unknown key 'a'"),
-        ("tasks=", "tasks.0.name"),
+        ("tasks=", "--set tasks= has no value"),
         ("protocol=papr", r"mine\.yaml: unknown protocol 'papr'. Did you mean 'paper'"),
         ("sizes=0", "0 is not a size"),
     ],

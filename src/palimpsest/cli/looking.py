@@ -236,8 +236,7 @@ def serve(
 
     for module in ("plotly", "starlette", "uvicorn"):
         need(module, "the live page")
-    from palimpsest.report.server import Watched
-    from palimpsest.report.server import serve as listen
+    from palimpsest.report import server
 
     place = open_at(store)
     if study is None:
@@ -250,8 +249,10 @@ def serve(
         name = known[0].name
     else:
         made, name = planned(study, place, data, model, set_), study
-    typer.echo(f"http://{host}:{port}/  (Ctrl-C ends it)")
-    listen(Watched(made, place, store, _run_command(name, store, data, model, set_ or [])), host, port)
+    with server.listen(host, port) as listening:
+        typer.echo(f"http://{host}:{port}/  (Ctrl-C ends it)")
+        watched = server.Watched(made, place, store, _run_command(name, store, data, model, set_ or []))
+        server.serve(watched, host, listening)
 
 
 def _run_command(study: str, store: str, data: Path | None, model: str | None, settings: list[str]) -> str:

@@ -86,6 +86,8 @@ def _paces(
 
 
 def _words(seconds: float) -> str:
+    if seconds < 1.5:
+        return "a second"
     if seconds < 90:
         return f"{seconds:.0f} seconds"
     if seconds < 5400:

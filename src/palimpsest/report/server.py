@@ -7,7 +7,9 @@ never for more than one hundredth of the time, because it may lie on the machine
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -187,12 +189,17 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def serve(watched: Watched, host: str, port: int) -> None:
-    """Serve until interrupted."""
-    config = uvicorn.Config(
-        application(watched, host), host=host, port=port, log_level="warning", timeout_graceful_shutdown=1
-    )
+def listen(host: str, port: int) -> socket.socket:
+    """Take a port."""
     try:
-        _Server(config, watched).run()
-    except SystemExit:  # uvicorn's way to say that the port is taken; it has logged why
-        raise PalimpsestError(f"cannot serve on {host}:{port}; is the port taken? Choose another with --port") from None
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise PalimpsestError(
+            f"cannot serve on {host}:{port} ({os.strerror(error.errno or 0)}); choose another port with --port"
+        ) from None
+
+
+def serve(watched: Watched, host: str, listening: socket.socket) -> None:
+    """Serve until interrupted."""
+    config = uvicorn.Config(application(watched, host), log_level="warning", timeout_graceful_shutdown=1)
+    _Server(config, watched).run(sockets=[listening])

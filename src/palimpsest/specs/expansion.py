@@ -92,13 +92,24 @@ class _Point:
 
 def expand(study: Study, encoder: EncoderIdentity, tasks: Mapping[str, TaskIdentity]) -> list[Cell]:
     """All cells of a study on this encoder, experiment by experiment."""
-    walks = [_Walk(study, number, e, encoder, tasks) for number, e in enumerate(study.experiments)]
+    walks = []
+    for number, e in enumerate(study.experiments):
+        try:
+            walks.append(_Walk(study, number, e, encoder, tasks))
+        except SpecError as error:
+            if len(study.experiments) > 1:  # which of them it is
+                error.args = (f"{study.name}, experiment {number + 1} ({e.label or kind_of(e)}): {error}",)
+            raise
     if (total := sum(walk.count() for walk in walks)) > MOST_CELLS:
         raise SpecError(f"the study {study.name} names {total} trials; more than {MOST_CELLS} are taken for a slip")
     cells = [cell for walk in walks for cell in walk.cells()]
     if not cells:
         raise SpecError(f"nothing is left of the study {study.name}: {'; '.join(left_out(study, tasks))}")
     return cells
+
+
+def kind_of(e: Experiment) -> str:
+    return str(getattr(e, "kind"))  # noqa: B009 (every kind of experiment has one; the base class does not)
 
 
 def left_out(study: Study, tasks: Mapping[str, TaskIdentity]) -> list[str]:
@@ -164,7 +175,7 @@ class _Walk:
 
     def cells(self) -> Iterator[Cell]:
         e, protocol = self._e, self._protocol
-        kind = str(getattr(e, "kind"))  # noqa: B009 (every kind of experiment has one; the base class does not)
+        kind = kind_of(e)
         for name, size in ((name, size) for name, sizes in self._sizes.items() for size in sizes):
             epochs = e.at_size(e.epochs, size) if e.epochs else protocol.epochs
             trained = protocol
