@@ -163,6 +163,8 @@ def test_settings_choose_tasks(tmp_path: Path) -> None:
     assert study.task_names == ("mine", "rte")
     assert isinstance(study.tasks[0], TaskFile)
     assert study.tasks[0].train == tmp_path / "a.csv"
+    with pytest.raises(UnknownName, match=r"unknown task 'mien'\. Did you mean 'mine'"):
+        study_of(tmp_path, content, "tasks=mien")
     content["experiments"] = content["experiments"][1:]
     with pytest.raises(SpecError, match=r"mine\.yaml: no experiment of this study is about rte"):
         study_of(tmp_path, content, "tasks=rte")

@@ -9,6 +9,7 @@ from palimpsest.specs.experiment import KINDS
 from palimpsest.specs.protocol import Protocol
 from palimpsest.specs.spelling import listed, task_name, task_names
 from palimpsest.specs.yaml_text import load_yaml
+from palimpsest.tasks.known import KNOWN, is_known
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:
@@ -77,6 +78,9 @@ def _only(chosen: Any, tasks: Any, experiments: list[Any], where: str) -> tuple[
         task["name"]: task for task in listed(tasks) if isinstance(task, dict) and isinstance(task.get("name"), str)
     }
     names = [task_name(name) for name in listed(chosen)]
+    for name in names:
+        if files and isinstance(name, str) and name not in files and not is_known(name):
+            raise UnknownName("task", name, [*files, *KNOWN], hint=f"({where})")
     kept = []
     for place in experiments:
         if isinstance(place, dict) and place.get("tasks") is not None:

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from palimpsest.specs.base import Spec
-from palimpsest.tasks import known
+from palimpsest.tasks.known import METRICS, is_known
 
 
 class TaskFile(Spec):
@@ -39,7 +39,7 @@ class TaskFile(Spec):
             raise ValueError("a task's name has 1 to 100 characters, with no space at either end")
         if not name.isprintable() or "/" in name or "\\" in name or name in {".", ".."}:
             raise ValueError("a task's name is a plain label, without path separators or control characters")
-        if known.find(name) or name.lower().startswith(known.BUILT_IN_PREFIX):
+        if is_known(name):
             raise ValueError("is the name of a task that Palimpsest knows already; call yours something else")
         return name
 
@@ -66,7 +66,7 @@ class TaskFile(Spec):
             raise ValueError("labels are for classification; leave them out, or say type: classification")
         if self.labels is not None and len(self.labels) < 2:
             raise ValueError("labels: a classification needs at least two classes")
-        allowed = known.METRICS[self.type]
+        allowed = METRICS[self.type]
         for metric in self.metrics or ():
             if metric not in allowed:
                 raise ValueError(f"metrics: {metric!r} is not one of {', '.join(allowed)}, those for {self.type}")

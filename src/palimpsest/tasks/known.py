@@ -202,3 +202,8 @@ def canonical(name: str) -> str:
 def find(name: str) -> Known | None:
     """The known task of that name, in whatever spelling."""
     return KNOWN.get(canonical(name))
+
+
+def is_known(name: str) -> bool:
+    """Whether this is the name of a task that needs no file of one's own."""
+    return find(name) is not None or name.lower().startswith(BUILT_IN_PREFIX)
