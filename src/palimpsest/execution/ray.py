@@ -90,16 +90,18 @@ class RayExecutor(Executor):
                     mailbox, _absolute(self.work), token, self.device, self.work.engine, self._cores,
                     self.work.pack_timeout,
                 )  # fmt: skip
-                for job in jobs:
-                    under_way.append(task.remote(job, stock.of(job), errand))
-                    collect()
-                while under_way:
-                    done, under_way = ray.wait(under_way, timeout=_WAIT)
-                    collect()
-                    for each in done:
-                        _check(each)
+                try:
+                    for job in jobs:
+                        under_way.append(task.remote(job, stock.of(job), errand))
+                        collect()
+                    while under_way:
+                        done, under_way = ray.wait(under_way, timeout=_WAIT)
+                        collect()
+                        for each in done:
+                            _check(each)
+                finally:  # while the token is there: who begins without it takes the store for out of reach
+                    _cancel(under_way)
         finally:
-            _cancel(under_way)
             with suppress(PalimpsestError, ray.exceptions.RayError):  # what came in last; the run's own error counts
                 collect()
             ray.kill(mailbox)
